@@ -1,0 +1,3 @@
+//! The sandbox commands.
+
+fn main() {}

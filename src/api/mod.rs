@@ -1,0 +1,1 @@
+//! The `api` module, see the map in the crate's documentation.

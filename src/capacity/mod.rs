@@ -1,0 +1,1 @@
+//! The `capacity` module, see the map in the crate's documentation.

@@ -1,0 +1,1 @@
+//! The `cloud` module, see the map in the crate's documentation.

@@ -1,0 +1,1 @@
+//! The `cluster` module, see the map in the crate's documentation.

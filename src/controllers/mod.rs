@@ -1,0 +1,1 @@
+//! The `controllers` module, see the map in the crate's documentation.

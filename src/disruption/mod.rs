@@ -1,0 +1,1 @@
+//! The `disruption` module, see the map in the crate's documentation.

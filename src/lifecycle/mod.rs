@@ -1,0 +1,1 @@
+//! The `lifecycle` module, see the map in the crate's documentation.

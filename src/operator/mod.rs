@@ -1,0 +1,1 @@
+//! The `operator` module, see the map in the crate's documentation.

@@ -1,0 +1,1 @@
+//! The `pricing` module, see the map in the crate's documentation.

@@ -1,0 +1,1 @@
+//! The `resources` module, see the map in the crate's documentation.

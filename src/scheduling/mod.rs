@@ -1,0 +1,1 @@
+//! The `scheduling` module, see the map in the crate's documentation.

@@ -1,0 +1,1 @@
+//! Leaves that all may use: the metrics and log fields we declare.
