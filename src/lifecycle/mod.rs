@@ -13,4 +13,5 @@ pub mod expiration;
 pub mod initialization;
 pub mod launch;
 pub mod liveness;
+pub mod registration;
 pub mod taints;
