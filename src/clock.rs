@@ -37,7 +37,10 @@ pub struct TokioClock {
 impl TokioClock {
     /// A clock that shows `epoch` now. Must be called inside a tokio runtime whose clock it shall follow.
     pub fn starting_at(epoch: DateTime<Utc>) -> Self {
-        Self { epoch, started: Instant::now() }
+        Self {
+            epoch,
+            started: Instant::now(),
+        }
     }
 }
 

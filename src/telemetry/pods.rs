@@ -1,0 +1,116 @@
+//! Metrics of pods (surface §5.3).
+//!
+//! Those that describe pods belong to the cluster observability (surface T28); evictions are counted by the termination controller, scheduling
+//! decisions by the provisioning controller.
+
+use super::buckets::DURATIONS;
+use super::{Counters, DeclareError, Exposition, Histograms, SeriesStore, Summaries};
+
+/// Labels of `karpenter_pods_state`, in the order in which values are given.
+pub const POD_STATE_LABELS: [&str; 12] = [
+    "name",
+    "namespace",
+    "owner",
+    "node",
+    "scheduled",
+    "nodepool",
+    "zone",
+    "arch",
+    "capacity_type",
+    "instance_type",
+    "phase",
+    "ready",
+];
+
+/// What is counted of pods.
+#[derive(Debug, Clone)]
+pub struct PodMetrics {
+    /// [`POD_STATE_LABELS`]; 1 for every pod.
+    pub state: SeriesStore<12>,
+    /// No labels; creation to Ready of pods that were seen pending. A summary (surface T8).
+    pub startup_seconds: Summaries<0>,
+    /// Labels `name`, `namespace`; age of a pod that is not Ready yet.
+    pub unstarted_seconds: SeriesStore<2>,
+    /// No labels; creation to bound of pods that were seen pending.
+    pub bound_seconds: Histograms<0>,
+    /// Labels `name`, `namespace`; age of a pod that is not bound yet.
+    pub unbound_seconds: SeriesStore<2>,
+    /// No labels; from the first judgement as schedulable to Ready.
+    pub provisioning_startup_seconds: Histograms<0>,
+    /// No labels; from the first judgement as schedulable to bound.
+    pub provisioning_bound_seconds: Histograms<0>,
+    /// Labels `name`, `namespace`; the running value of the startup.
+    pub provisioning_unstarted_seconds: SeriesStore<2>,
+    /// Labels `name`, `namespace`; the running value of the binding.
+    pub provisioning_unbound_seconds: SeriesStore<2>,
+    /// Labels `name`, `namespace`; seen by Karpenter, nothing decided yet.
+    pub provisioning_undecided_seconds: SeriesStore<2>,
+    /// No labels; seen by Karpenter to first decision.
+    pub decision_seconds: Histograms<0>,
+    /// Label `code`: the HTTP status, `200` on success.
+    pub eviction_requests: Counters<1>,
+    /// Label `reason`: the disruption reason in the API's spelling, `Forceful Termination`, or empty.
+    pub drained: Counters<1>,
+}
+
+impl PodMetrics {
+    /// Declares the families.
+    pub fn new(exposition: &Exposition) -> Result<Self, DeclareError> {
+        let per_pod = |name: &str, help: &str| exposition.series(name, help, ["name", "namespace"]);
+        let durations = |name: &str, help: &str| exposition.histograms(name, help, [], DURATIONS);
+        Ok(Self {
+            state: exposition.series(
+                "karpenter_pods_state",
+                "Pods, where they are and how they are.",
+                POD_STATE_LABELS,
+            ),
+            startup_seconds: exposition.summaries(
+                "karpenter_pods_startup_duration_seconds",
+                "Time from the creation of a pod to Ready.",
+                [],
+            ),
+            unstarted_seconds: per_pod(
+                "karpenter_pods_unstarted_time_seconds",
+                "Age of pods that are not Ready yet.",
+            ),
+            bound_seconds: durations(
+                "karpenter_pods_bound_duration_seconds",
+                "Time from the creation of a pod to bound.",
+            )?,
+            unbound_seconds: per_pod(
+                "karpenter_pods_unbound_time_seconds",
+                "Age of pods that are not bound yet.",
+            ),
+            provisioning_startup_seconds: durations(
+                "karpenter_pods_provisioning_startup_duration_seconds",
+                "Time from judging a pod schedulable to Ready.",
+            )?,
+            provisioning_bound_seconds: durations(
+                "karpenter_pods_provisioning_bound_duration_seconds",
+                "Time from judging a pod schedulable to bound.",
+            )?,
+            provisioning_unstarted_seconds: per_pod(
+                "karpenter_pods_provisioning_unstarted_time_seconds",
+                "Time since a pod that is not Ready yet was judged schedulable.",
+            ),
+            provisioning_unbound_seconds: per_pod(
+                "karpenter_pods_provisioning_unbound_time_seconds",
+                "Time since a pod that is not bound yet was judged schedulable.",
+            ),
+            provisioning_undecided_seconds: per_pod(
+                "karpenter_pods_provisioning_scheduling_undecided_time_seconds",
+                "Time since a pod without decision was first seen.",
+            ),
+            decision_seconds: durations(
+                "karpenter_pods_scheduling_decision_duration_seconds",
+                "Time from first seeing a pod to the first decision.",
+            )?,
+            eviction_requests: exposition.counters(
+                "karpenter_pods_eviction_requests_total",
+                "Evictions asked for, by HTTP status.",
+                ["code"],
+            )?,
+            drained: exposition.counters("karpenter_pods_drained_total", "Pods evicted, by reason.", ["reason"])?,
+        })
+    }
+}

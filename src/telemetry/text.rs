@@ -1,0 +1,72 @@
+//! The Prometheus text format for the families that we keep ourselves.
+//!
+//! Used by [`SeriesStore`](super::SeriesStore) and [`Summaries`](super::Summaries); the families kept by the `prometheus` crate are written by it.
+
+use std::fmt::Write as _;
+
+/// Writes the two comment lines that open a family.
+pub(super) fn header(out: &mut String, name: &str, help: &str, kind: &str) {
+    // Writing to a String cannot fail; the result is the formatter's, here and below.
+    let _ = writeln!(out, "# HELP {name} {}", help.replace('\\', "\\\\").replace('\n', "\\n"));
+    let _ = writeln!(out, "# TYPE {name} {kind}");
+}
+
+/// Appends a label value, escaped.
+pub(super) fn escape(out: &mut String, value: &str) {
+    for character in value.chars() {
+        match character {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            other => out.push(other),
+        }
+    }
+}
+
+/// Appends one sample; the label values are already escaped.
+pub(super) fn sample<'a>(out: &mut String, name: &str, labels: impl Iterator<Item = (&'a str, &'a str)>, value: f64) {
+    out.push_str(name);
+    let mut opened = false;
+    for (label, escaped) in labels {
+        out.push(if opened { ',' } else { '{' });
+        opened = true;
+        let _ = write!(out, "{label}=\"{escaped}\"");
+    }
+    if opened {
+        out.push('}');
+    }
+    out.push(' ');
+    number(out, value);
+    out.push('\n');
+}
+
+/// Appends a number in the spelling that every Prometheus parser takes.
+fn number(out: &mut String, value: f64) {
+    if value.is_nan() {
+        out.push_str("NaN");
+    } else if value.is_infinite() {
+        out.push_str(if value > 0.0 { "+Inf" } else { "-Inf" });
+    } else {
+        let _ = write!(out, "{value}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_with_quotes_backslashes_and_newlines_stays_on_one_line() {
+        let mut out = String::new();
+        escape(&mut out, "a\"b\\c\nd");
+        assert_eq!(out, "a\\\"b\\\\c\\nd");
+    }
+
+    #[test]
+    fn a_sample_without_labels_has_no_braces() {
+        let mut out = String::new();
+        sample(&mut out, "up", std::iter::empty(), 1.0);
+        sample(&mut out, "up", std::iter::empty(), f64::NAN);
+        assert_eq!(out, "up 1\nup NaN\n");
+    }
+}
