@@ -17,7 +17,9 @@ pub enum Expiration {
 
 /// Decides whether a claim created at `created` has expired; `expire_after` is `None` for Never.
 pub fn verdict(created: DateTime<Utc>, expire_after: Option<TimeDelta>, now: DateTime<Utc>) -> Expiration {
-    let Some(expire_after) = expire_after else { return Expiration::Never };
+    let Some(expire_after) = expire_after else {
+        return Expiration::Never;
+    };
     match created.checked_add_signed(expire_after) {
         // later than any date we can name
         None => Expiration::Never,

@@ -65,13 +65,19 @@ pub fn missing(
     if !node.ready {
         return Some(Missing::Ready);
     }
-    if let Some(taint) = startup_taints.iter().find(|wanted| node.taints.iter().any(|there| taints::same(there, wanted))) {
+    if let Some(taint) = startup_taints
+        .iter()
+        .find(|wanted| node.taints.iter().any(|there| taints::same(there, wanted)))
+    {
         return Some(Missing::StartupTaint(taints::in_words(taint)));
     }
     if let Some(taint) = node.taints.iter().find(|taint| taints::is_ephemeral(taint)) {
         return Some(Missing::EphemeralTaint(taints::in_words(taint)));
     }
-    requested.into_iter().find(|name| !allocatable(name)).map(Missing::Resource)
+    requested
+        .into_iter()
+        .find(|name| !allocatable(name))
+        .map(Missing::Resource)
 }
 
 #[cfg(test)]
@@ -79,30 +85,63 @@ mod tests {
     use super::*;
 
     fn taint(key: &str, effect: &str) -> Taint {
-        Taint { key: key.into(), value: None, effect: effect.into(), time_added: None }
+        Taint {
+            key: key.into(),
+            value: None,
+            effect: effect.into(),
+            time_added: None,
+        }
     }
 
     fn check(node: Option<&NodeFacts<'_>>, startup: &[Taint], requested: &[&str]) -> Option<&'static str> {
-        missing(node, startup, requested.iter().map(ToString::to_string), |name| name == "cpu").map(|m| m.reason())
+        missing(node, startup, requested.iter().map(ToString::to_string), |name| {
+            name == "cpu"
+        })
+        .map(|m| m.reason())
     }
 
     #[test]
     fn the_first_failing_check_gives_the_reason() {
         let startup = [taint("cni", "NoSchedule")];
-        let taints = [taint("node.kubernetes.io/not-ready", "NoSchedule"), taint("cni", "NoSchedule")];
+        let taints = [
+            taint("node.kubernetes.io/not-ready", "NoSchedule"),
+            taint("cni", "NoSchedule"),
+        ];
         assert_eq!(check(None, &startup, &["gpu"]), Some("NodeNotFound"));
-        let not_ready = NodeFacts { ready: false, taints: &taints };
+        let not_ready = NodeFacts {
+            ready: false,
+            taints: &taints,
+        };
         assert_eq!(check(Some(&not_ready), &startup, &["gpu"]), Some("NodeNotReady"));
-        let ready = NodeFacts { ready: true, taints: &taints };
+        let ready = NodeFacts {
+            ready: true,
+            taints: &taints,
+        };
         assert_eq!(check(Some(&ready), &startup, &["gpu"]), Some("StartupTaintsExist"));
         assert_eq!(check(Some(&ready), &[], &["gpu"]), Some("KnownEphemeralTaintsExist"));
-        let clean = NodeFacts { ready: true, taints: &[] };
-        assert_eq!(check(Some(&clean), &startup, &["cpu", "gpu"]), Some("ResourceNotRegistered"));
+        let clean = NodeFacts {
+            ready: true,
+            taints: &[],
+        };
+        assert_eq!(
+            check(Some(&clean), &startup, &["cpu", "gpu"]),
+            Some("ResourceNotRegistered")
+        );
         assert_eq!(check(Some(&clean), &startup, &["cpu"]), None);
     }
 
     #[test]
     fn a_resource_nobody_asked_for_does_not_block() {
-        assert_eq!(check(Some(&NodeFacts { ready: true, taints: &[] }), &[], &[]), None);
+        assert_eq!(
+            check(
+                Some(&NodeFacts {
+                    ready: true,
+                    taints: &[]
+                }),
+                &[],
+                &[]
+            ),
+            None
+        );
     }
 }

@@ -93,17 +93,21 @@ pub fn next_step(launched: Launched, machine: &Machine, deadline: DateTime<Utc>,
     match (launched, machine) {
         // A machine that was taken is never waited for: left alone it would be won again and billed for nobody (architecture §7.21).
         (_, Machine::Taken) => LaunchStep::GiveUp(GiveUp::Taken),
-        (_, Machine::Missing { since }) if now.signed_duration_since(*since) >= MISSING_FOR => LaunchStep::GiveUp(GiveUp::Vanished),
+        (_, Machine::Missing { since }) if now.signed_duration_since(*since) >= MISSING_FOR => {
+            LaunchStep::GiveUp(GiveUp::Vanished)
+        }
         (Launched::Decided, _) => LaunchStep::Reassert,
         (Launched::Open, Machine::Attached) => LaunchStep::MarkLaunched,
         (Launched::Open, _) if now >= deadline => LaunchStep::GiveUp(GiveUp::TimedOut),
         (Launched::Open, Machine::NotOrdered) => LaunchStep::Order,
-        (Launched::Open, Machine::Waiting { reason, message }) => {
-            LaunchStep::Wait { until: look_again(deadline, now), says: Some((reason.clone(), message.clone())) }
-        }
-        (Launched::Open, Machine::Missing { .. } | Machine::Unreachable) => {
-            LaunchStep::Wait { until: look_again(deadline, now), says: None }
-        }
+        (Launched::Open, Machine::Waiting { reason, message }) => LaunchStep::Wait {
+            until: look_again(deadline, now),
+            says: Some((reason.clone(), message.clone())),
+        },
+        (Launched::Open, Machine::Missing { .. } | Machine::Unreachable) => LaunchStep::Wait {
+            until: look_again(deadline, now),
+            says: None,
+        },
     }
 }
 
@@ -147,12 +151,19 @@ pub enum AfterFailure {
 /// Decides what follows from a failed order (lifecycle 3.3).
 pub fn after_failure(failure: OrderFailure) -> AfterFailure {
     match failure {
-        OrderFailure::InsufficientCapacity(text) => {
-            AfterFailure::DeleteClaim { reason: "insufficient_capacity", event: Some(cut(&text)) }
-        }
-        OrderFailure::NodeClassNotReady(_) => AfterFailure::DeleteClaim { reason: "nodeclass_not_ready", event: None },
+        OrderFailure::InsufficientCapacity(text) => AfterFailure::DeleteClaim {
+            reason: "insufficient_capacity",
+            event: Some(cut(&text)),
+        },
+        OrderFailure::NodeClassNotReady(_) => AfterFailure::DeleteClaim {
+            reason: "nodeclass_not_ready",
+            event: None,
+        },
         OrderFailure::Typed { reason, message } => AfterFailure::Retry { reason, message },
-        OrderFailure::Other(text) => AfterFailure::Retry { reason: "LaunchFailed".to_owned(), message: cut(&text) },
+        OrderFailure::Other(text) => AfterFailure::Retry {
+            reason: "LaunchFailed".to_owned(),
+            message: cut(&text),
+        },
     }
 }
 
@@ -178,24 +189,37 @@ mod tests {
     }
 
     fn waiting() -> Machine {
-        Machine::Waiting { reason: "AwaitingServerAssignment".into(), message: "bid won, no server yet".into() }
+        Machine::Waiting {
+            reason: "AwaitingServerAssignment".into(),
+            message: "bid won, no server yet".into(),
+        }
     }
 
     #[test]
     fn a_launch_is_given_up_at_its_deadline_and_not_a_moment_earlier() {
         let early = at(30) - TimeDelta::milliseconds(1);
-        assert!(matches!(next_step(Launched::Open, &waiting(), at(30), early), LaunchStep::Wait { until, .. } if until == at(30)));
-        assert_eq!(next_step(Launched::Open, &waiting(), at(30), at(30)), LaunchStep::GiveUp(GiveUp::TimedOut));
+        assert!(
+            matches!(next_step(Launched::Open, &waiting(), at(30), early), LaunchStep::Wait { until, .. } if until == at(30))
+        );
+        assert_eq!(
+            next_step(Launched::Open, &waiting(), at(30), at(30)),
+            LaunchStep::GiveUp(GiveUp::TimedOut)
+        );
     }
 
     #[test]
     fn a_server_that_came_after_the_deadline_but_before_we_looked_is_kept() {
-        assert_eq!(next_step(Launched::Open, &Machine::Attached, at(30), at(31)), LaunchStep::MarkLaunched);
+        assert_eq!(
+            next_step(Launched::Open, &Machine::Attached, at(30), at(31)),
+            LaunchStep::MarkLaunched
+        );
     }
 
     #[test]
     fn waiting_says_why_on_the_condition() {
-        let LaunchStep::Wait { until, says } = next_step(Launched::Open, &waiting(), at(30), at(1)) else { panic!("waits") };
+        let LaunchStep::Wait { until, says } = next_step(Launched::Open, &waiting(), at(30), at(1)) else {
+            panic!("waits")
+        };
         assert_eq!(until, at(1) + POLL);
         assert_eq!(says.unwrap().0, "AwaitingServerAssignment");
     }
@@ -203,22 +227,40 @@ mod tests {
     #[test]
     fn a_taken_machine_ends_the_claim_before_and_after_the_launch() {
         for launched in [Launched::Open, Launched::Decided] {
-            assert_eq!(next_step(launched, &Machine::Taken, at(30), at(1)), LaunchStep::GiveUp(GiveUp::Taken));
+            assert_eq!(
+                next_step(launched, &Machine::Taken, at(30), at(1)),
+                LaunchStep::GiveUp(GiveUp::Taken)
+            );
         }
     }
 
     #[test]
     fn a_single_not_found_does_not_end_a_claim() {
         let missing = Machine::Missing { since: at(1) };
-        assert!(matches!(next_step(Launched::Open, &missing, at(30), at(1)), LaunchStep::Wait { says: None, .. }));
-        assert_eq!(next_step(Launched::Decided, &missing, at(30), at(1)), LaunchStep::Reassert);
-        assert_eq!(next_step(Launched::Decided, &missing, at(30), at(1) + MISSING_FOR), LaunchStep::GiveUp(GiveUp::Vanished));
+        assert!(matches!(
+            next_step(Launched::Open, &missing, at(30), at(1)),
+            LaunchStep::Wait { says: None, .. }
+        ));
+        assert_eq!(
+            next_step(Launched::Decided, &missing, at(30), at(1)),
+            LaunchStep::Reassert
+        );
+        assert_eq!(
+            next_step(Launched::Decided, &missing, at(30), at(1) + MISSING_FOR),
+            LaunchStep::GiveUp(GiveUp::Vanished)
+        );
     }
 
     #[test]
     fn an_unreachable_cloud_is_unknown_never_gone() {
-        assert!(matches!(next_step(Launched::Open, &Machine::Unreachable, at(30), at(29)), LaunchStep::Wait { says: None, .. }));
-        assert_eq!(next_step(Launched::Decided, &Machine::Unreachable, at(30), at(99)), LaunchStep::Reassert);
+        assert!(matches!(
+            next_step(Launched::Open, &Machine::Unreachable, at(30), at(29)),
+            LaunchStep::Wait { says: None, .. }
+        ));
+        assert_eq!(
+            next_step(Launched::Decided, &Machine::Unreachable, at(30), at(99)),
+            LaunchStep::Reassert
+        );
     }
 
     #[test]
@@ -226,15 +268,24 @@ mod tests {
         let no_capacity = after_failure(OrderFailure::InsufficientCapacity("none left".into()));
         assert_eq!(
             no_capacity,
-            AfterFailure::DeleteClaim { reason: "insufficient_capacity", event: Some("none left".into()) }
+            AfterFailure::DeleteClaim {
+                reason: "insufficient_capacity",
+                event: Some("none left".into())
+            }
         );
         assert_eq!(
             after_failure(OrderFailure::NodeClassNotReady("default".into())),
-            AfterFailure::DeleteClaim { reason: "nodeclass_not_ready", event: None }
+            AfterFailure::DeleteClaim {
+                reason: "nodeclass_not_ready",
+                event: None
+            }
         );
         assert_eq!(
             after_failure(OrderFailure::Other("boom".into())),
-            AfterFailure::Retry { reason: "LaunchFailed".into(), message: "boom".into() }
+            AfterFailure::Retry {
+                reason: "LaunchFailed".into(),
+                message: "boom".into()
+            }
         );
     }
 

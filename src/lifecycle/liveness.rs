@@ -41,7 +41,9 @@ pub enum Liveness {
 
 /// The instant at which a launch is given up.
 pub fn launch_deadline(created: DateTime<Utc>, launch_timeout: TimeDelta) -> DateTime<Utc> {
-    created.checked_add_signed(launch_timeout).unwrap_or(DateTime::<Utc>::MAX_UTC)
+    created
+        .checked_add_signed(launch_timeout)
+        .unwrap_or(DateTime::<Utc>::MAX_UTC)
 }
 
 /// Decides whether the claim still has time (lifecycle 6.1–6.4, architecture §7.2).
@@ -51,11 +53,23 @@ pub fn verdict(view: &LivenessView, now: DateTime<Utc>) -> Liveness {
     }
     let Some(launched) = view.launched else {
         let deadline = launch_deadline(view.created, view.launch_timeout);
-        return if now < deadline { Liveness::Until(deadline) } else { Liveness::LaunchTimedOut };
+        return if now < deadline {
+            Liveness::Until(deadline)
+        } else {
+            Liveness::LaunchTimedOut
+        };
     };
-    let start = launched.max(view.created).max(view.registration_refused.unwrap_or(view.created));
-    let deadline = start.checked_add_signed(view.registration_timeout).unwrap_or(DateTime::<Utc>::MAX_UTC);
-    if now < deadline { Liveness::Until(deadline) } else { Liveness::RegistrationTimedOut }
+    let start = launched
+        .max(view.created)
+        .max(view.registration_refused.unwrap_or(view.created));
+    let deadline = start
+        .checked_add_signed(view.registration_timeout)
+        .unwrap_or(DateTime::<Utc>::MAX_UTC);
+    if now < deadline {
+        Liveness::Until(deadline)
+    } else {
+        Liveness::RegistrationTimedOut
+    }
 }
 
 #[cfg(test)]
@@ -79,7 +93,16 @@ mod tests {
 
     #[test]
     fn a_registered_claim_is_never_given_up() {
-        assert_eq!(verdict(&LivenessView { registered: true, ..view(Some(1)) }, at(10_000)), Liveness::Alive);
+        assert_eq!(
+            verdict(
+                &LivenessView {
+                    registered: true,
+                    ..view(Some(1))
+                },
+                at(10_000)
+            ),
+            Liveness::Alive
+        );
     }
 
     #[test]
@@ -97,14 +120,21 @@ mod tests {
 
     #[test]
     fn several_nodes_for_one_claim_give_it_another_fifteen_minutes() {
-        let refused = LivenessView { registration_refused: Some(at(20)), ..view(Some(10)) };
+        let refused = LivenessView {
+            registration_refused: Some(at(20)),
+            ..view(Some(10))
+        };
         assert_eq!(verdict(&refused, at(34)), Liveness::Until(at(35)));
         assert_eq!(verdict(&refused, at(35)), Liveness::RegistrationTimedOut);
     }
 
     #[test]
     fn absurd_timeouts_never_overflow() {
-        let forever = LivenessView { launch_timeout: TimeDelta::MAX, registration_timeout: TimeDelta::MAX, ..view(None) };
+        let forever = LivenessView {
+            launch_timeout: TimeDelta::MAX,
+            registration_timeout: TimeDelta::MAX,
+            ..view(None)
+        };
         assert_eq!(verdict(&forever, at(5)), Liveness::Until(DateTime::<Utc>::MAX_UTC));
     }
 }

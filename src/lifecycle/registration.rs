@@ -83,7 +83,9 @@ pub fn wanted(node: &NodeMarks, claim: &ClaimMarks<'_>, hooks: Hooks) -> NodeMar
         wanted.finalizers.push(TERMINATION_FINALIZER.to_owned());
     }
     let owner = &claim.owner;
-    let owned = |there: &OwnerReference| there.api_version == owner.api_version && there.kind == owner.kind && there.uid == owner.uid;
+    let owned = |there: &OwnerReference| {
+        there.api_version == owner.api_version && there.kind == owner.kind && there.uid == owner.uid
+    };
     if !wanted.owners.iter().any(owned) {
         wanted.owners.push(owner.clone());
     }
@@ -91,7 +93,9 @@ pub fn wanted(node: &NodeMarks, claim: &ClaimMarks<'_>, hooks: Hooks) -> NodeMar
         taints::merge(&mut wanted.taints, claim.taints);
         taints::merge(&mut wanted.taints, claim.startup_taints);
     }
-    wanted.annotations.extend(claim.annotations.iter().map(|(k, v)| (k.clone(), v.clone())));
+    wanted
+        .annotations
+        .extend(claim.annotations.iter().map(|(k, v)| (k.clone(), v.clone())));
     for (key, value) in claim.labels {
         let theirs = claim.not_ours_on_nodes.contains(&key.as_str()) && node.labels.contains_key(key);
         if !theirs {
@@ -110,7 +114,12 @@ mod tests {
     use super::*;
 
     fn taint(key: &str, effect: &str) -> Taint {
-        Taint { key: key.into(), value: None, effect: effect.into(), time_added: None }
+        Taint {
+            key: key.into(),
+            value: None,
+            effect: effect.into(),
+            time_added: None,
+        }
     }
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -128,7 +137,11 @@ mod tests {
         }
     }
 
-    fn claim<'a>(labels: &'a BTreeMap<String, String>, none: &'a BTreeMap<String, String>, taints: &'a [Taint]) -> ClaimMarks<'a> {
+    fn claim<'a>(
+        labels: &'a BTreeMap<String, String>,
+        none: &'a BTreeMap<String, String>,
+        taints: &'a [Taint],
+    ) -> ClaimMarks<'a> {
         ClaimMarks {
             owner: owner(),
             labels,
@@ -143,7 +156,10 @@ mod tests {
     fn registration_is_idempotent_and_complete() {
         let (labels, none) = (map(&[("karpenter.sh/nodepool", "default")]), BTreeMap::new());
         let taints = [taint("dedicated", "NoSchedule")];
-        let node = NodeMarks { taints: vec![taint(taints::UNREGISTERED, "NoExecute")], ..NodeMarks::default() };
+        let node = NodeMarks {
+            taints: vec![taint(taints::UNREGISTERED, "NoExecute")],
+            ..NodeMarks::default()
+        };
         let once = wanted(&node, &claim(&labels, &none, &taints), Hooks::Passed);
         assert_eq!(once.finalizers, [TERMINATION_FINALIZER]);
         assert_eq!(once.owners, [owner()]);
@@ -155,7 +171,10 @@ mod tests {
     #[test]
     fn a_pending_hook_leaves_the_node_unregistered() {
         let none = BTreeMap::new();
-        let node = NodeMarks { taints: vec![taint(taints::UNREGISTERED, "NoExecute")], ..NodeMarks::default() };
+        let node = NodeMarks {
+            taints: vec![taint(taints::UNREGISTERED, "NoExecute")],
+            ..NodeMarks::default()
+        };
         let synced = wanted(&node, &claim(&none, &none, &[]), Hooks::Pending);
         assert_eq!(synced.taints.len(), 1);
         assert!(!synced.labels.contains_key(REGISTERED));
@@ -165,16 +184,26 @@ mod tests {
     #[test]
     fn a_node_may_refuse_the_claims_taints() {
         let none = BTreeMap::new();
-        let node = NodeMarks { labels: map(&[(DO_NOT_SYNC_TAINTS, "true")]), ..NodeMarks::default() };
+        let node = NodeMarks {
+            labels: map(&[(DO_NOT_SYNC_TAINTS, "true")]),
+            ..NodeMarks::default()
+        };
         let taints = [taint("dedicated", "NoSchedule")];
-        assert!(wanted(&node, &claim(&none, &none, &taints), Hooks::Passed).taints.is_empty());
+        assert!(
+            wanted(&node, &claim(&none, &none, &taints), Hooks::Passed)
+                .taints
+                .is_empty()
+        );
     }
 
     #[test]
     fn the_claims_labels_win_but_for_those_the_cloud_controller_owns() {
         let labels = map(&[("team", "a"), ("node.kubernetes.io/instance-type", "mh.vs1.large-iad")]);
         let none = BTreeMap::new();
-        let node = NodeMarks { labels: map(&[("team", "b"), ("node.kubernetes.io/instance-type", "memory1-30")]), ..NodeMarks::default() };
+        let node = NodeMarks {
+            labels: map(&[("team", "b"), ("node.kubernetes.io/instance-type", "memory1-30")]),
+            ..NodeMarks::default()
+        };
         let synced = wanted(&node, &claim(&labels, &none, &[]), Hooks::Passed);
         assert_eq!(synced.labels["team"], "a");
         assert_eq!(synced.labels["node.kubernetes.io/instance-type"], "memory1-30");
@@ -183,8 +212,14 @@ mod tests {
     #[test]
     fn an_owner_of_the_same_name_but_another_uid_is_not_ours() {
         let none = BTreeMap::new();
-        let old = OwnerReference { uid: "u0".into(), ..owner() };
-        let node = NodeMarks { owners: vec![old], ..NodeMarks::default() };
+        let old = OwnerReference {
+            uid: "u0".into(),
+            ..owner()
+        };
+        let node = NodeMarks {
+            owners: vec![old],
+            ..NodeMarks::default()
+        };
         assert_eq!(wanted(&node, &claim(&none, &none, &[]), Hooks::Passed).owners.len(), 2);
     }
 }

@@ -26,7 +26,9 @@ pub fn same(a: &Taint, b: &Taint) -> bool {
 
 /// Whether the taint is one that goes by itself while a node joins.
 pub fn is_ephemeral(taint: &Taint) -> bool {
-    EPHEMERAL.iter().any(|(key, effect)| taint.key == *key && taint.effect == *effect)
+    EPHEMERAL
+        .iter()
+        .any(|(key, effect)| taint.key == *key && taint.effect == *effect)
 }
 
 /// Whether the taint is Karpenter's own mark of a node that is not registered.
@@ -57,13 +59,21 @@ mod tests {
 
     fn taint(key: &str, value: &str, effect: &str) -> Taint {
         let value = (!value.is_empty()).then(|| value.to_owned());
-        Taint { key: key.into(), value, effect: effect.into(), time_added: None }
+        Taint {
+            key: key.into(),
+            value,
+            effect: effect.into(),
+            time_added: None,
+        }
     }
 
     #[test]
     fn a_taint_with_another_value_is_not_replaced() {
         let mut present = vec![taint("a", "1", NO_SCHEDULE)];
-        merge(&mut present, &[taint("a", "2", NO_SCHEDULE), taint("a", "2", NO_EXECUTE)]);
+        merge(
+            &mut present,
+            &[taint("a", "2", NO_SCHEDULE), taint("a", "2", NO_EXECUTE)],
+        );
         assert_eq!(present, [taint("a", "1", NO_SCHEDULE), taint("a", "2", NO_EXECUTE)]);
     }
 
@@ -79,6 +89,10 @@ mod tests {
     fn unreachable_is_passing_only_as_no_schedule() {
         assert!(is_ephemeral(&taint("node.kubernetes.io/unreachable", "", NO_SCHEDULE)));
         assert!(!is_ephemeral(&taint("node.kubernetes.io/unreachable", "", NO_EXECUTE)));
-        assert!(is_ephemeral(&taint("node.cloudprovider.kubernetes.io/uninitialized", "true", NO_SCHEDULE)));
+        assert!(is_ephemeral(&taint(
+            "node.cloudprovider.kubernetes.io/uninitialized",
+            "true",
+            NO_SCHEDULE
+        )));
     }
 }
