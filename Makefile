@@ -1,0 +1,38 @@
+# Each target is one line that calls cargo or a script; CI calls the same targets.
+.DEFAULT_GOAL := help
+.PHONY: help build test test-quick lint fmt image chart-lint chart-template control-plane
+
+IMAGE ?= karpenter-provider-rackspace-spot:dev
+PLATFORMS ?= linux/amd64
+HELM := tests/controlplane/helm
+
+help: ## what each target does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## the operator's release binary, in target/release
+	cargo build --release --locked --bin karpenter-provider-rackspace-spot
+
+test: ## every test, also those on the real control plane (needs Go 1.26, or KUBEBUILDER_ASSETS)
+	tests/run
+
+test-quick: ## the tests that need only Rust
+	tests/run quick
+
+lint: ## formatting and clippy, warnings are errors
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+fmt: ## formats the sources
+	cargo fmt --all
+
+image: ## the container image, with docker buildx (IMAGE=name:tag PLATFORMS=linux/amd64,linux/arm64)
+	docker buildx build --platform $(PLATFORMS) --tag $(IMAGE) .
+
+chart-lint: ## helm lint
+	$(HELM) lint charts/karpenter --set spot.cloudspaceName=my-cloudspace --set spot.existingSecret=karpenter-spot
+
+chart-template: ## what the chart renders to
+	$(HELM) template karpenter charts/karpenter --namespace karpenter --set spot.cloudspaceName=my-cloudspace --set spot.existingSecret=karpenter-spot
+
+control-plane: ## builds the real control plane and helm from Go modules, outside the repository
+	tests/controlplane/build

@@ -1,0 +1,369 @@
+//! The settings as a user meets them: surface §6.1, §6.2 and §6.4, one case per row.
+//!
+//! When a golden part differs: names, defaults and texts are the interface of existing installations; change the code, not the table, unless the change is
+//! meant and in the changelog.
+
+use karpenter::operator::settings::SETTINGS;
+use karpenter::operator::{
+    Environment, FlagsError, LogLevel, MinValuesPolicy, Options, OptionsError, PreferencePolicy,
+};
+use secrecy::ExposeSecret;
+use std::time::Duration;
+
+/// What an installation sets at least.
+fn minimal() -> Environment {
+    Environment::from([
+        ("SPOT_CLOUDSPACE_NAME", "my-cloudspace"),
+        ("SPOT_REFRESH_TOKEN", "token"),
+    ])
+}
+
+fn read(flags: &[&str], environment: &Environment) -> Result<Options, OptionsError> {
+    Options::read(flags.iter().map(ToString::to_string), environment)
+}
+
+fn with_flags(flags: &[&str]) -> Options {
+    read(flags, &minimal()).unwrap()
+}
+
+fn with_variable(name: &str, value: &str) -> Options {
+    read(&[], &minimal().with(name, value)).unwrap()
+}
+
+fn refused(flags: &[&str], environment: &Environment) -> String {
+    let error = read(flags, environment).unwrap_err();
+    assert_eq!(error.exit_code(), 2, "{error}");
+    error.to_string()
+}
+
+#[test]
+fn without_any_setting_the_defaults_hold() {
+    let options = with_flags(&[]);
+    assert_eq!((options.metrics_port, options.health_probe_port), (8080, 8081));
+    assert_eq!((options.kube_client_qps, options.kube_client_burst), (200, 300));
+    assert!(!options.enable_profiling && options.disable_controller_warmup && !options.disable_leader_election);
+    assert!(!options.disable_cluster_state_observability && options.ignore_dra_requests);
+    assert_eq!(options.leader_election_name, "karpenter-leader-election");
+    assert_eq!(options.leader_election_namespace, "");
+    assert_eq!((options.cpu_requests, options.log_level), (1000, LogLevel::Info));
+    assert_eq!(
+        (options.log_output_paths, options.log_error_output_paths),
+        (vec!["stdout".into()], vec!["stderr".into()])
+    );
+    assert_eq!(options.batch_max_duration, Duration::from_secs(10));
+    assert_eq!(options.batch_idle_duration, Duration::from_secs(1));
+    assert_eq!(
+        (options.preference_policy, options.min_values_policy),
+        (PreferencePolicy::Respect, MinValuesPolicy::Strict)
+    );
+    assert_eq!(options.gates, karpenter::operator::Gates::default());
+    let spot = options.spot;
+    assert_eq!(spot.base_url, "https://spot.rackspace.com");
+    assert_eq!(spot.auth_url, "https://login.spot.rackspace.com");
+    assert_eq!(spot.client_id, None);
+    assert_eq!(spot.http.request_timeout, Duration::from_secs(30));
+    assert_eq!(spot.http.idle_conn_timeout, Duration::from_secs(90));
+    assert_eq!((spot.http.max_idle_conns, spot.http.max_retries), (100, 10));
+    assert_eq!(spot.http.retry_initial_interval, Duration::from_secs(1));
+    assert_eq!(spot.http.retry_wait_max, Duration::from_secs(600));
+    assert!((spot.http.retry_multiplier - 2.0).abs() < f64::EPSILON);
+    assert!((spot.http.retry_randomization_factor - 0.5).abs() < f64::EPSILON);
+    assert_eq!(spot.capacity.memory_overhead.to_string(), "0.03");
+    assert_eq!(spot.capacity.kube_reserved_cpu.milli_value(), 500);
+    assert_eq!(spot.capacity.kube_reserved_memory.value(), 1 << 30);
+    assert_eq!(spot.launch_timeout, Duration::from_mins(30));
+}
+
+/// A value other than the default for each of Karpenter's settings, and how it shows in the options.
+#[rustfmt::skip] // a table: one row per line
+const VALUES: &[(&str, &str, fn(&Options) -> bool)] = &[
+    ("karpenter-service", "anything", |_| true),
+    ("metrics-port", "9090", |o| o.metrics_port == 9090),
+    ("health-probe-port", "0", |o| o.health_probe_port == 0),
+    ("kube-client-qps", "5", |o| o.kube_client_qps == 5),
+    ("kube-client-burst", "6", |o| o.kube_client_burst == 6),
+    ("enable-profiling", "true", |o| o.enable_profiling),
+    ("disable-controller-warmup", "false", |o| !o.disable_controller_warmup),
+    ("disable-leader-election", "true", |o| o.disable_leader_election),
+    ("disable-cluster-state-observability", "true", |o| o.disable_cluster_state_observability),
+    ("leader-election-name", "other", |o| o.leader_election_name == "other"),
+    ("leader-election-namespace", "karpenter", |o| o.leader_election_namespace == "karpenter"),
+    ("memory-limit", "1000000", |_| true),
+    ("cpu-requests", "2000", |o| o.cpu_requests == 2000),
+    ("log-level", "debug", |o| o.log_level == LogLevel::Debug),
+    ("log-output-paths", "stdout,/tmp/x", |o| o.log_output_paths == ["stdout", "/tmp/x"]),
+    ("log-error-output-paths", "/tmp/y", |o| o.log_error_output_paths == ["/tmp/y"]),
+    ("batch-max-duration", "1m30s", |o| o.batch_max_duration == Duration::from_secs(90)),
+    ("batch-idle-duration", "500ms", |o| o.batch_idle_duration == Duration::from_millis(500)),
+    ("preference-policy", "Ignore", |o| o.preference_policy == PreferencePolicy::Ignore),
+    ("min-values-policy", "BestEffort", |o| o.min_values_policy == MinValuesPolicy::BestEffort),
+    ("ignore-dra-requests", "false", |o| !o.ignore_dra_requests),
+    ("feature-gates", "NodeRepair=true", |o| o.gates.node_repair && o.gates.reserved_capacity),
+];
+
+#[test]
+fn every_core_setting_is_in_the_table_of_this_test() {
+    let flags: Vec<_> = SETTINGS
+        .iter()
+        .map(|s| s.flag)
+        .filter(|flag| !flag.is_empty())
+        .collect();
+    assert_eq!(flags, VALUES.iter().map(|(flag, _, _)| *flag).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_core_setting_is_read_from_its_flag_in_each_of_gos_spellings() {
+    for (flag, value, shows) in VALUES {
+        assert!(shows(&with_flags(&[&format!("--{flag}={value}")])), "--{flag}={value}");
+        assert!(shows(&with_flags(&[&format!("-{flag}={value}")])), "-{flag}={value}");
+        if !["true", "false"].contains(value) {
+            assert!(shows(&with_flags(&[&format!("--{flag}"), value])), "--{flag} {value}");
+        }
+    }
+}
+
+#[test]
+fn every_core_setting_is_read_from_its_variable() {
+    for (flag, value, shows) in VALUES {
+        assert!(
+            shows(&with_variable(&flag.to_uppercase().replace('-', "_"), value)),
+            "{flag}"
+        );
+    }
+}
+
+#[test]
+fn a_flag_wins_over_its_variable_and_the_last_flag_over_the_first() {
+    let environment = minimal()
+        .with("METRICS_PORT", "1")
+        .with("BATCH_IDLE_DURATION", "7s")
+        .with("LOG_LEVEL", "error");
+    let options = read(&["--metrics-port=2", "--metrics-port=3"], &environment).unwrap();
+    assert_eq!(options.metrics_port, 3);
+    assert_eq!(
+        (options.batch_idle_duration, options.log_level),
+        (Duration::from_secs(7), LogLevel::Error)
+    );
+}
+
+#[test]
+fn a_boolean_flag_alone_means_true() {
+    assert!(with_flags(&["--enable-profiling"]).enable_profiling);
+    assert!(with_flags(&["-enable-profiling", "--metrics-port", "1"]).enable_profiling);
+}
+
+#[test]
+fn a_negative_value_may_follow_its_flag() {
+    assert_eq!(with_flags(&["--cpu-requests", "-1"]).cpu_requests, 1000);
+}
+
+// surface T12
+#[test]
+fn a_variable_that_does_not_parse_is_as_if_it_were_not_set() {
+    for (name, value) in [
+        ("METRICS_PORT", "many"),
+        ("METRICS_PORT", ""),
+        ("METRICS_PORT", "0x10"),
+        ("KUBE_CLIENT_QPS", "1.5"),
+    ] {
+        let options = with_variable(name, value);
+        assert_eq!(
+            (options.metrics_port, options.kube_client_qps),
+            (8080, 200),
+            "{name}={value}"
+        );
+    }
+    assert!(with_variable("DISABLE_CONTROLLER_WARMUP", "no").disable_controller_warmup);
+    assert!(!with_variable("DISABLE_CONTROLLER_WARMUP", "F").disable_controller_warmup);
+    assert_eq!(
+        with_variable("BATCH_MAX_DURATION", "10").batch_max_duration,
+        Duration::from_secs(10)
+    );
+}
+
+// surface T12
+#[test]
+fn a_flag_that_does_not_parse_ends_the_start() {
+    for flag in [
+        "--metrics-port=many",
+        "--enable-profiling=1",
+        "--enable-profiling=yes",
+        "--batch-max-duration=10",
+        "--metrics-port=",
+        "--metrics-port=70000",
+    ] {
+        let (name, value) = flag.trim_start_matches('-').split_once('=').unwrap();
+        let variable = name.to_uppercase().replace('-', "_");
+        assert_eq!(
+            refused(&[flag], &minimal()),
+            format!("validating cli flags / env vars, invalid {variable} {value:?}")
+        );
+    }
+}
+
+// surface T24, surface §6.4
+#[test]
+fn words_outside_the_list_end_the_start_wherever_they_come_from() {
+    for (variable, value) in [
+        ("LOG_LEVEL", "warn"),
+        ("PREFERENCE_POLICY", "respect"),
+        ("PREFERENCE_POLICY", ""),
+        ("MIN_VALUES_POLICY", "Loose"),
+    ] {
+        let expected = format!("validating cli flags / env vars, invalid {variable} {value:?}");
+        assert_eq!(refused(&[], &minimal().with(variable, value)), expected);
+        let flag = format!("--{}={value}", variable.to_lowercase().replace('_', "-"));
+        assert_eq!(refused(&[&flag], &minimal()), expected);
+    }
+    assert_eq!(with_variable("LOG_LEVEL", "").log_level, LogLevel::Info);
+}
+
+#[test]
+fn malformed_gates_end_the_start() {
+    let text = refused(&["--feature-gates=NodeRepair=yes"], &minimal());
+    assert!(text.starts_with("parsing feature gates, "), "{text}");
+}
+
+// surface §6.4
+#[test]
+fn unknown_flags_and_stray_words_end_the_start_with_the_usage() {
+    for arguments in [&["--kubeconfig=/x"][..], &["--nonsense"], &["stray"], &["-x"]] {
+        let text = refused(arguments, &minimal());
+        assert!(text.contains("--metrics-port"), "no usage in {text}");
+    }
+}
+
+// surface §6.4
+#[test]
+fn help_names_every_setting_and_ends_with_zero_even_where_nothing_is_set() {
+    for flag in ["-h", "--help", "-help"] {
+        let error = read(&[flag], &Environment::default()).unwrap_err();
+        assert_eq!(error.exit_code(), 0);
+        let OptionsError::Flags(FlagsError::Help(text)) = error else {
+            panic!("{error}")
+        };
+        for setting in SETTINGS {
+            assert!(
+                text.contains(setting.variable) && text.contains(setting.flag),
+                "{} is not in\n{text}",
+                setting.variable
+            );
+        }
+    }
+}
+
+// surface §6.1
+#[test]
+fn cpu_requests_of_nothing_count_as_one_core() {
+    for value in ["0", "-5"] {
+        assert_eq!(with_variable("CPU_REQUESTS", value).cpu_requests, 1000);
+    }
+}
+
+// surface §6.2: the provider's variables are strict
+#[test]
+fn provider_variables_that_do_not_parse_end_the_start() {
+    for (variable, value) in [
+        ("SPOT_BASE_URL", ""),
+        ("SPOT_BASE_URL", "spot.rackspace.com"),
+        ("SPOT_AUTH_URL", "ftp://login"),
+        ("NGPC_PRICE_DETAILS_URL", "nowhere"),
+        ("SPOT_REQUEST_TIMEOUT", "30"),
+        ("SPOT_REQUEST_TIMEOUT", "0s"),
+        ("SPOT_IDLE_CONN_TIMEOUT", "-1s"),
+        ("SPOT_MAX_IDLE_CONNS", "-1"),
+        ("SPOT_MAX_RETRIES", ""),
+        ("SPOT_RETRY_MULTIPLIER", "NaN"),
+        ("SPOT_RETRY_MULTIPLIER", "inf"),
+        ("SPOT_RETRY_RANDOMIZATION_FACTOR", "1.5"),
+        ("SPOT_RETRY_WAIT_MAX", "forever"),
+        ("VM_MEMORY_OVERHEAD_PERCENT", "3%"),
+        ("VM_MEMORY_OVERHEAD_PERCENT", "1"),
+        ("RACKSPACE_KUBE_RESERVED_CPU", "-1"),
+        ("RACKSPACE_KUBE_RESERVED_MEMORY", "much"),
+        ("RACKSPACE_LAUNCH_TIMEOUT", "0"),
+        ("RACKSPACE_BID_RULES", "guess"),
+    ] {
+        let expected = format!("validating cli flags / env vars, invalid {variable} {value:?}");
+        assert_eq!(refused(&[], &minimal().with(variable, value)), expected);
+    }
+}
+
+#[test]
+fn provider_variables_are_read() {
+    let environment = minimal()
+        .with("SPOT_BASE_URL", "http://127.0.0.1:1234/")
+        .with("SPOT_RETRY_MULTIPLIER", "1.5")
+        .with("RXTSPOT_CLIENT_ID", "me")
+        .with("RACKSPACE_LAUNCH_TIMEOUT", "30s")
+        .with("RACKSPACE_KUBE_RESERVED_CPU", "1")
+        .with("VM_MEMORY_OVERHEAD_PERCENT", "0");
+    let spot = read(&[], &environment).unwrap().spot;
+    assert_eq!(spot.base_url, "http://127.0.0.1:1234");
+    assert!((spot.http.retry_multiplier - 1.5).abs() < f64::EPSILON);
+    assert_eq!(spot.client_id.as_deref(), Some("me"));
+    assert_eq!(spot.launch_timeout, Duration::from_secs(30));
+    assert_eq!(spot.capacity.kube_reserved_cpu.milli_value(), 1000);
+    assert!(spot.capacity.memory_overhead.is_zero());
+}
+
+#[test]
+fn what_has_no_default_is_named_when_it_is_missing() {
+    let no_name = Environment::from([("SPOT_REFRESH_TOKEN", "token")]);
+    assert!(refused(&[], &no_name).contains("SPOT_CLOUDSPACE_NAME is not set"));
+    assert!(refused(&[], &no_name.with("SPOT_CLOUDSPACE_NAME", "")).contains("SPOT_CLOUDSPACE_NAME is not set"));
+    let no_token = Environment::from([("SPOT_CLOUDSPACE_NAME", "x"), ("SPOT_REFRESH_TOKEN", " ")]);
+    assert!(refused(&[], &no_token).contains("SPOT_REFRESH_TOKEN is not set"));
+}
+
+// surface T17
+#[test]
+fn the_refresh_token_comes_from_its_variable_the_secrets_key_or_a_file() {
+    let file = std::env::temp_dir().join(format!("token-{}", std::process::id()));
+    std::fs::write(&file, "from-file\n").unwrap();
+    let base =
+        Environment::from([("SPOT_CLOUDSPACE_NAME", "x")]).with("SPOT_REFRESH_TOKEN_FILE", file.to_str().unwrap());
+    let token = |environment: &Environment| {
+        let options = read(&[], environment).unwrap();
+        options
+            .spot
+            .credentials
+            .refresh_token
+            .unwrap()
+            .expose_secret()
+            .to_owned()
+    };
+    assert_eq!(token(&base), "from-file");
+    let base = base.with("refreshToken", "from-key");
+    assert_eq!(token(&base), "from-key");
+    assert_eq!(
+        token(&base.with("SPOT_REFRESH_TOKEN", "from-variable")),
+        "from-variable"
+    );
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn a_token_file_that_cannot_be_read_or_is_empty_ends_the_start() {
+    let base = Environment::from([("SPOT_CLOUDSPACE_NAME", "x")]);
+    for path in ["/nowhere/token", "/dev/null"] {
+        let text = refused(&[], &base.clone().with("SPOT_REFRESH_TOKEN_FILE", path));
+        assert!(
+            text.contains("SPOT_REFRESH_TOKEN_FILE") && text.contains(path),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn secrets_are_never_shown() {
+    let environment = minimal()
+        .with("SPOT_REFRESH_TOKEN", "s3cret")
+        .with("SPOT_ACCESS_TOKEN", "s3cret");
+    let options = read(&[], &environment).unwrap();
+    for shown in [format!("{options:?}"), format!("{environment:?}")] {
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
+    let bad = environment.with("RACKSPACE_BID_RULES", "x");
+    assert!(!format!("{:?}", read(&[], &bad).unwrap_err()).contains("s3cret"));
+}
