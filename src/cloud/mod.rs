@@ -9,6 +9,6 @@ pub mod spot;
 
 pub use error::{CloudError, Remedy};
 pub use provider::{
-    AWAITING_SERVER_ASSIGNMENT, Accepted, CreateOutcome, Deletion, InstanceTypes, Machine, MachineIdentity, MachineList,
-    MachineState, Provider, RepairPolicy, Stage,
+    AWAITING_SERVER_ASSIGNMENT, Accepted, CreateOutcome, Deletion, InstanceTypes, Machine, MachineIdentity,
+    MachineList, MachineState, Provider, RepairPolicy, Stage,
 };

@@ -76,7 +76,11 @@ impl Claims {
         let claims: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
         Some(Self {
             expires: claims.get("exp")?.as_i64()?,
-            organization: claims.get("org_id").and_then(|v| v.as_str()).filter(|s| !s.is_empty()).map(str::to_owned),
+            organization: claims
+                .get("org_id")
+                .and_then(|v| v.as_str())
+                .filter(|s| !s.is_empty())
+                .map(str::to_owned),
         })
     }
 }
@@ -123,9 +127,21 @@ pub struct Tokens(Arc<Shared_>);
 impl Tokens {
     /// Tokens for these credentials.
     pub fn new(transport: Arc<dyn Transport>, clock: SharedClock, settings: AuthSettings, seed: u64) -> Self {
-        let ready_made = settings.access_token.as_ref().and_then(|token| bearer_of(token.clone(), clock.now()));
-        let state = State { bearer: ready_made.map(Arc::new), ..State::default() };
-        Self(Arc::new(Shared_ { transport, clock, settings, jitter: Jitter::from_seed(seed), state: Mutex::new(state) }))
+        let ready_made = settings
+            .access_token
+            .as_ref()
+            .and_then(|token| bearer_of(token.clone(), clock.now()));
+        let state = State {
+            bearer: ready_made.map(Arc::new),
+            ..State::default()
+        };
+        Self(Arc::new(Shared_ {
+            transport,
+            clock,
+            settings,
+            jitter: Jitter::from_seed(seed),
+            state: Mutex::new(state),
+        }))
     }
 
     /// A bearer that is good for now: the present one, or that of the exchange in flight, or of a new exchange.
@@ -157,7 +173,11 @@ impl Tokens {
     /// The platform refused this bearer: it is not used again. A newer one stays.
     pub fn refused(&self, bearer: &Arc<Bearer>) {
         let mut state = self.0.lock();
-        if state.bearer.as_ref().is_some_and(|current| Arc::ptr_eq(current, bearer)) {
+        if state
+            .bearer
+            .as_ref()
+            .is_some_and(|current| Arc::ptr_eq(current, bearer))
+        {
             state.bearer = None;
         }
     }
@@ -214,7 +234,13 @@ async fn exchange_once(shared: &Shared_) -> Result<Bearer, (AuthError, Option<Du
     let settings = &shared.settings;
     let refresh = shared.lock().rotated.clone().or_else(|| settings.refresh_token.clone());
     let Some(refresh) = refresh else {
-        return Err((AuthError::Refused { status: 0, words: "no refresh token is configured".into() }, None));
+        return Err((
+            AuthError::Refused {
+                status: 0,
+                words: "no refresh token is configured".into(),
+            },
+            None,
+        ));
     };
     let form = [
         ("grant_type", "refresh_token"),
@@ -237,12 +263,21 @@ async fn exchange_once(shared: &Shared_) -> Result<Bearer, (AuthError, Option<Du
     }
     // Any other 4xx means that the credentials are bad (rackspace-spot §2.3).
     if !status.is_success() {
-        return Err((AuthError::Refused { status: status.as_u16(), words: oauth_words(answer.body()) }, None));
+        return Err((
+            AuthError::Refused {
+                status: status.as_u16(),
+                words: oauth_words(answer.body()),
+            },
+            None,
+        ));
     }
     let body: serde_json::Value =
         serde_json::from_slice(answer.body()).map_err(|_| (AuthError::BadAnswer("it is not JSON".into()), None))?;
     let top = Reader::new(&body);
-    let token = top.at("id_token").text().map_err(|e| (AuthError::BadAnswer(e.to_string()), None))?;
+    let token = top
+        .at("id_token")
+        .text()
+        .map_err(|e| (AuthError::BadAnswer(e.to_string()), None))?;
     // No rotation is documented; should a new refresh token come, the old one may be dead (rackspace-spot §2.1).
     if let Some(rotated) = top.at("refresh_token").optional_text().filter(|text| !text.is_empty()) {
         shared.lock().rotated = Some(SecretString::from(rotated));
@@ -258,7 +293,11 @@ fn bearer_of(secret: SecretString, now: DateTime<Utc>) -> Option<Bearer> {
     let left = expires.signed_duration_since(now);
     let early = RENEW_BEFORE.min(left / 2).max(TimeDelta::zero());
     let renew_at = expires.checked_sub_signed(early)?;
-    Some(Bearer { secret, organization: claims.organization, renew_at })
+    Some(Bearer {
+        secret,
+        organization: claims.organization,
+        renew_at,
+    })
 }
 
 fn oauth_words(body: &[u8]) -> String {
@@ -273,7 +312,13 @@ fn oauth_words(body: &[u8]) -> String {
 fn form_encoded(fields: &[(&str, &str)]) -> String {
     fields
         .iter()
-        .map(|(key, value)| format!("{}={}", super::client::percent_encoded(key), super::client::percent_encoded(value)))
+        .map(|(key, value)| {
+            format!(
+                "{}={}",
+                super::client::percent_encoded(key),
+                super::client::percent_encoded(value)
+            )
+        })
         .collect::<Vec<_>>()
         .join("&")
 }
@@ -297,7 +342,15 @@ mod tests {
 
     #[test]
     fn a_token_without_three_parts_or_exp_counts_as_expired() {
-        for bad in ["", "a.b", "opaque", "a.!!.c", &token("{}"), &token(r#"{"exp":"soon"}"#), &format!("{}.x", token(r#"{"exp":1}"#))] {
+        for bad in [
+            "",
+            "a.b",
+            "opaque",
+            "a.!!.c",
+            &token("{}"),
+            &token(r#"{"exp":"soon"}"#),
+            &format!("{}.x", token(r#"{"exp":1}"#)),
+        ] {
             assert_eq!(Claims::of(bad), None, "{bad}");
         }
     }

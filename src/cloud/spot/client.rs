@@ -70,7 +70,13 @@ pub(super) struct Call {
 
 impl Call {
     pub(super) fn new(operation: &'static str, object: impl Into<String>, method: Method, path: String) -> Self {
-        Self { operation, object: object.into(), method, path, body: None }
+        Self {
+            operation,
+            object: object.into(),
+            method,
+            path,
+            body: None,
+        }
     }
 }
 
@@ -80,7 +86,12 @@ enum Try {
     /// The bearer was refused.
     Unauthorized(Arc<Bearer>, String),
     /// For now; may have taken effect or not.
-    ForNow { last: String, effect: Effect, wish: Option<Duration>, source: Option<TransportError> },
+    ForNow {
+        last: String,
+        effect: Effect,
+        wish: Option<Duration>,
+        source: Option<TransportError>,
+    },
     Failed(SpotError),
 }
 
@@ -93,10 +104,24 @@ enum Effect {
 
 impl SpotClient {
     /// A client that sends through `transport` with bearers from `tokens`.
-    pub fn new(transport: Arc<dyn Transport>, tokens: Tokens, clock: SharedClock, settings: ClientSettings, seed: u64) -> Self {
+    pub fn new(
+        transport: Arc<dyn Transport>,
+        tokens: Tokens,
+        clock: SharedClock,
+        settings: ClientSettings,
+        seed: u64,
+    ) -> Self {
         let gate = Gate::new(settings.at_once, settings.per_second, settings.burst);
         let jitter = Jitter::from_seed(seed);
-        Self(Arc::new(Inner { transport, tokens, clock, settings, gate, jitter, listed_namespace: Mutex::new(None) }))
+        Self(Arc::new(Inner {
+            transport,
+            tokens,
+            clock,
+            settings,
+            gate,
+            jitter,
+            listed_namespace: Mutex::new(None),
+        }))
     }
 
     /// The tokens it uses.
@@ -111,7 +136,9 @@ impl SpotClient {
 
     async fn bearer(&self, operation: &'static str, object: &str) -> Result<Arc<Bearer>, SpotError> {
         self.0.tokens.bearer().await.map_err(|error| match error {
-            AuthError::Refused { .. } => SpotError::Credentials { words: error.to_string() },
+            AuthError::Refused { .. } => SpotError::Credentials {
+                words: error.to_string(),
+            },
             AuthError::Unavailable(_) | AuthError::BadAnswer(_) => SpotError::Unavailable {
                 operation,
                 object: object.to_owned(),
@@ -147,10 +174,19 @@ impl SpotClient {
                     renewed = true;
                     continue;
                 }
-                Try::ForNow { last, effect, wish, source } => (last, effect, wish, source),
+                Try::ForNow {
+                    last,
+                    effect,
+                    wish,
+                    source,
+                } => (last, effect, wish, source),
             };
             if effect == Effect::Possible && call.method == Method::POST {
-                return Err(SpotError::UnknownOutcome { operation: call.operation, object: call.object.clone(), last });
+                return Err(SpotError::UnknownOutcome {
+                    operation: call.operation,
+                    object: call.object.clone(),
+                    last,
+                });
             }
             failed += 1;
             let wait = retry.wait(failed, self.0.jitter.next(), wish);
@@ -164,7 +200,13 @@ impl SpotClient {
                     source,
                 });
             }
-            tracing::debug!(operation = call.operation, object = call.object, reason = last, ?wait, "will try again");
+            tracing::debug!(
+                operation = call.operation,
+                object = call.object,
+                reason = last,
+                ?wait,
+                "will try again"
+            );
             tokio::time::sleep(wait).await;
         }
     }
@@ -180,8 +222,17 @@ impl SpotClient {
         drop(permit);
         Ok(match answer {
             Err(error) => {
-                let effect = if error.may_have_taken_effect() { Effect::Possible } else { Effect::None };
-                Try::ForNow { last: error.to_string(), effect, wish: None, source: Some(error) }
+                let effect = if error.may_have_taken_effect() {
+                    Effect::Possible
+                } else {
+                    Effect::None
+                };
+                Try::ForNow {
+                    last: error.to_string(),
+                    effect,
+                    wish: None,
+                    source: Some(error),
+                }
             }
             Ok(answer) if answer.status() == StatusCode::UNAUTHORIZED => {
                 Try::Unauthorized(bearer, shortened(&String::from_utf8_lossy(answer.body())))
@@ -197,18 +248,26 @@ impl SpotClient {
             .uri(format!("{base}{}", call.path))
             .header(header::ACCEPT, "application/json");
         let mut authorization = header::HeaderValue::from_str(&format!("Bearer {}", bearer.secret.expose_secret()))
-            .map_err(|_| SpotError::Credentials { words: "the token holds characters that no header may".into() })?;
+            .map_err(|_| SpotError::Credentials {
+                words: "the token holds characters that no header may".into(),
+            })?;
         authorization.set_sensitive(true);
         builder = builder.header(header::AUTHORIZATION, authorization);
         let body = match &call.body {
             None => Bytes::new(),
             Some(value) => {
-                let media = if call.method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+                let media = if call.method == Method::PATCH {
+                    "application/merge-patch+json"
+                } else {
+                    "application/json"
+                };
                 builder = builder.header(header::CONTENT_TYPE, media);
                 Bytes::from(value.to_string())
             }
         };
-        builder.body(body).map_err(|_| bad_answer(call, "SPOT_BASE_URL", "is not a URL"))
+        builder
+            .body(body)
+            .map_err(|_| bad_answer(call, "SPOT_BASE_URL", "is not a URL"))
     }
 }
 
@@ -236,7 +295,12 @@ fn judge(call: &Call, answer: http::Response<Bytes>, now: DateTime<Utc>) -> Try 
             wish: retry_after(answer.headers(), now),
             source: None,
         },
-        _ => Try::Failed(SpotError::Refused { operation: call.operation, object, status: status.as_u16(), words }),
+        _ => Try::Failed(SpotError::Refused {
+            operation: call.operation,
+            object,
+            status: status.as_u16(),
+            words,
+        }),
     }
 }
 
@@ -256,7 +320,10 @@ pub(super) fn bad_answer(call: &Call, path: &str, problem: &'static str) -> Spot
     SpotError::BadAnswer {
         operation: call.operation,
         object: call.object.clone(),
-        field: FieldError { path: path.to_owned(), problem },
+        field: FieldError {
+            path: path.to_owned(),
+            problem,
+        },
     }
 }
 

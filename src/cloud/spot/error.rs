@@ -93,26 +93,56 @@ impl From<SpotError> for CloudError {
     fn from(error: SpotError) -> Self {
         match error {
             SpotError::NotFound { object } => Self::NotFound { object },
-            SpotError::AlreadyExists { object } => {
-                Self::Refused { operation: "creating", object, detail: "the name is taken".into() }
-            }
-            SpotError::Refused { operation, object, words, .. } => Self::Refused { operation, object, detail: words },
-            SpotError::Credentials { words } => Self::Credentials { operation: "authenticating", detail: words },
-            SpotError::Unavailable { operation, object, tries, last, retry_after, source } => Self::Unavailable {
+            SpotError::AlreadyExists { object } => Self::Refused {
+                operation: "creating",
+                object,
+                detail: "the name is taken".into(),
+            },
+            SpotError::Refused {
+                operation,
+                object,
+                words,
+                ..
+            } => Self::Refused {
+                operation,
+                object,
+                detail: words,
+            },
+            SpotError::Credentials { words } => Self::Credentials {
+                operation: "authenticating",
+                detail: words,
+            },
+            SpotError::Unavailable {
+                operation,
+                object,
+                tries,
+                last,
+                retry_after,
+                source,
+            } => Self::Unavailable {
                 operation,
                 detail: format!("{object}, {tries} tries, last: {last}"),
                 retry_after,
                 source: source.map(Into::into),
             },
-            SpotError::UnknownOutcome { operation, object, last } => {
-                Self::UnknownOutcome { operation, object, source: Some(last.into()) }
-            }
-            SpotError::BadAnswer { operation, field, .. } => {
-                Self::BadAnswer { operation, path: field.path, detail: field.problem.to_owned() }
-            }
-            SpotError::WhichOrganization { .. } => {
-                Self::Credentials { operation: "choosing the organization", detail: error.to_string() }
-            }
+            SpotError::UnknownOutcome {
+                operation,
+                object,
+                last,
+            } => Self::UnknownOutcome {
+                operation,
+                object,
+                source: Some(last.into()),
+            },
+            SpotError::BadAnswer { operation, field, .. } => Self::BadAnswer {
+                operation,
+                path: field.path,
+                detail: field.problem.to_owned(),
+            },
+            SpotError::WhichOrganization { .. } => Self::Credentials {
+                operation: "choosing the organization",
+                detail: error.to_string(),
+            },
         }
     }
 }

@@ -121,7 +121,10 @@ mod tests {
         // rackspace-spot 2.4
         let retry = RetrySettings::default();
         let middle = |failed| retry.wait(failed, 0.5, None);
-        assert_eq!((middle(1), middle(2), middle(5)), (Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(16)));
+        assert_eq!(
+            (middle(1), middle(2), middle(5)),
+            (Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(16))
+        );
         assert_eq!(retry.wait(60, 1.0, None), Duration::from_mins(10));
         assert_eq!(retry.wait(1, 0.0, None), Duration::from_millis(500));
     }
@@ -130,12 +133,19 @@ mod tests {
     fn the_platforms_wish_is_honoured_within_the_cap() {
         let retry = RetrySettings::default();
         assert_eq!(retry.wait(1, 0.5, Some(Duration::from_secs(7))), Duration::from_secs(7));
-        assert_eq!(retry.wait(1, 0.5, Some(Duration::from_hours(9))), Duration::from_mins(10));
+        assert_eq!(
+            retry.wait(1, 0.5, Some(Duration::from_hours(9))),
+            Duration::from_mins(10)
+        );
     }
 
     #[test]
     fn absurd_settings_never_panic() {
-        let retry = RetrySettings { multiplier: f64::INFINITY, randomization: f64::NAN, ..RetrySettings::default() };
+        let retry = RetrySettings {
+            multiplier: f64::INFINITY,
+            randomization: f64::NAN,
+            ..RetrySettings::default()
+        };
         let _ = retry.wait(u32::MAX, 1.0, None);
     }
 

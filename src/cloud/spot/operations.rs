@@ -44,14 +44,22 @@ impl SpotClient {
         if let Some(organization) = self.claimed_organization().await? {
             return Ok(namespace_of(&organization));
         }
-        let known = self.0.listed_namespace.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self
+            .0
+            .listed_namespace
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         if let Some(namespace) = known {
             return Ok(namespace);
         }
         let organizations = self.organizations().await?;
         let [only] = organizations.as_slice() else {
             let names: Vec<&str> = organizations.iter().map(|o| o.name.as_str()).collect();
-            return Err(SpotError::WhichOrganization { count: organizations.len(), names: names.join(", ") });
+            return Err(SpotError::WhichOrganization {
+                count: organizations.len(),
+                names: names.join(", "),
+            });
         };
         let namespace = only.namespace.clone().unwrap_or_else(|| namespace_of(&only.id));
         *self.0.listed_namespace.lock().unwrap_or_else(PoisonError::into_inner) = Some(namespace.clone());
@@ -70,19 +78,32 @@ impl SpotClient {
 
     /// All server classes of all regions; one that cannot be read does not hide the others.
     pub async fn server_classes(&self) -> Result<Listed<ServerClass>, SpotError> {
-        self.list("server classes", format!("{GROUP}/serverclasses"), ServerClass::read).await
+        self.list("server classes", format!("{GROUP}/serverclasses"), ServerClass::read)
+            .await
     }
 
     /// One server class.
     pub async fn server_class(&self, name: &str) -> Result<ServerClass, SpotError> {
         let path = format!("{GROUP}/serverclasses/{}", percent_encoded(name));
-        self.read_one(&Call::new("reading", format!("server class {name}"), Method::GET, path), ServerClass::read).await
+        self.read_one(
+            &Call::new("reading", format!("server class {name}"), Method::GET, path),
+            ServerClass::read,
+        )
+        .await
     }
 
     /// One cloudspace.
     pub async fn cloudspace(&self, name: &str) -> Result<Cloudspace, SpotError> {
-        let path = format!("{GROUP}/namespaces/{}/cloudspaces/{}", self.namespace().await?, percent_encoded(name));
-        self.read_one(&Call::new("reading", format!("cloudspace {name}"), Method::GET, path), Cloudspace::read).await
+        let path = format!(
+            "{GROUP}/namespaces/{}/cloudspaces/{}",
+            self.namespace().await?,
+            percent_encoded(name)
+        );
+        self.read_one(
+            &Call::new("reading", format!("cloudspace {name}"), Method::GET, path),
+            Cloudspace::read,
+        )
+        .await
     }
 
     /// All pools of a kind in the namespace. Not filtered by label on the way: labels are known to be wiped, `spec.cloudSpace` is not.
@@ -100,8 +121,12 @@ impl SpotClient {
 
     /// Makes a pool, once: an unclear outcome is looked up by name before anything is sent again.
     pub async fn create_pool(&self, pool: &NewPool) -> Result<Created, SpotError> {
-        let mut call =
-            Call::new("creating", pool_words(pool.kind, &pool.name), Method::POST, self.pools_path(pool.kind).await?);
+        let mut call = Call::new(
+            "creating",
+            pool_words(pool.kind, &pool.name),
+            Method::POST,
+            self.pools_path(pool.kind).await?,
+        );
         call.body = Some(pool.body(&self.namespace().await?));
         let mut sends = 0;
         loop {
@@ -120,13 +145,21 @@ impl SpotClient {
                 Err(SpotError::UnknownOutcome { last, .. }) => last,
                 Err(error) => return Err(error),
             };
-            tracing::info!(pool = pool.name, reason = last, "the outcome of a create is unknown, looking it up");
+            tracing::info!(
+                pool = pool.name,
+                reason = last,
+                "the outcome of a create is unknown, looking it up"
+            );
             match self.pool(pool.kind, &pool.name).await {
                 Ok(existing) => return Ok(Created::Existed(Box::new(existing))),
                 // Not there (yet): the name makes another send harmless.
                 Err(SpotError::NotFound { .. }) if sends < MOST_CREATE_SENDS => {}
                 Err(_) => {
-                    return Err(SpotError::UnknownOutcome { operation: call.operation, object: call.object, last });
+                    return Err(SpotError::UnknownOutcome {
+                        operation: call.operation,
+                        object: call.object,
+                        last,
+                    });
                 }
             }
         }
@@ -135,7 +168,9 @@ impl SpotClient {
     /// Asks for the end of a pool. Not found is an answer like any other here.
     pub async fn delete_pool(&self, kind: PoolKind, name: &str) -> Result<(), SpotError> {
         let path = self.pool_path(kind, name).await?;
-        self.call_raw(&Call::new("deleting", pool_words(kind, name), Method::DELETE, path)).await.map(|_| ())
+        self.call_raw(&Call::new("deleting", pool_words(kind, name), Method::DELETE, path))
+            .await
+            .map(|_| ())
     }
 
     /// Merges a change into a pool.
@@ -147,7 +182,11 @@ impl SpotClient {
     }
 
     async fn pools_path(&self, kind: PoolKind) -> Result<String, SpotError> {
-        Ok(format!("{GROUP}/namespaces/{}/{}", percent_encoded(&self.namespace().await?), kind.plural()))
+        Ok(format!(
+            "{GROUP}/namespaces/{}/{}",
+            percent_encoded(&self.namespace().await?),
+            kind.plural()
+        ))
     }
 
     async fn pool_path(&self, kind: PoolKind, name: &str) -> Result<String, SpotError> {
@@ -169,10 +208,17 @@ impl SpotClient {
         path: String,
         read: impl Fn(&Reader<'_>) -> Result<T, FieldError>,
     ) -> Result<Listed<T>, SpotError> {
-        let mut listed = Listed { items: Vec::new(), unreadable: Vec::new() };
+        let mut listed = Listed {
+            items: Vec::new(),
+            unreadable: Vec::new(),
+        };
         let mut next = String::new();
         for _ in 0..MOST_PAGES {
-            let query = if next.is_empty() { String::new() } else { format!("&continue={}", percent_encoded(&next)) };
+            let query = if next.is_empty() {
+                String::new()
+            } else {
+                format!("&continue={}", percent_encoded(&next))
+            };
             let call = Call::new("listing", words, Method::GET, format!("{path}?limit={PAGE}{query}"));
             let answer = self.call(&call).await?;
             let top = Reader::new(&answer);
@@ -182,7 +228,12 @@ impl SpotClient {
                     Err(field) => listed.unreadable.push(field),
                 }
             }
-            next = top.at("metadata").at("continue").optional_text().unwrap_or_default().to_owned();
+            next = top
+                .at("metadata")
+                .at("continue")
+                .optional_text()
+                .unwrap_or_default()
+                .to_owned();
             if next.is_empty() {
                 return Ok(listed);
             }
@@ -197,5 +248,9 @@ fn pool_words(kind: PoolKind, name: &str) -> String {
 }
 
 fn bad_field(call: &Call, field: FieldError) -> SpotError {
-    SpotError::BadAnswer { operation: call.operation, object: call.object.clone(), field }
+    SpotError::BadAnswer {
+        operation: call.operation,
+        object: call.object.clone(),
+        field,
+    }
 }

@@ -28,13 +28,23 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// The top of an answer.
     pub fn new(value: &'a Value) -> Self {
-        Self { value: Some(value), path: String::new() }
+        Self {
+            value: Some(value),
+            path: String::new(),
+        }
     }
 
     /// The place below; absent when there is none.
     pub fn at(&self, field: &str) -> Self {
-        let path = if self.path.is_empty() { field.to_owned() } else { format!("{}.{field}", self.path) };
-        Self { value: self.value.and_then(|v| v.get(field)), path }
+        let path = if self.path.is_empty() {
+            field.to_owned()
+        } else {
+            format!("{}.{field}", self.path)
+        };
+        Self {
+            value: self.value.and_then(|v| v.get(field)),
+            path,
+        }
     }
 
     /// Whether something other than `null` is there.
@@ -43,7 +53,11 @@ impl<'a> Reader<'a> {
     }
 
     fn error(&self, problem: &'static str) -> FieldError {
-        let path = if self.path.is_empty() { "(top)".to_owned() } else { self.path.clone() };
+        let path = if self.path.is_empty() {
+            "(top)".to_owned()
+        } else {
+            self.path.clone()
+        };
         FieldError { path, problem }
     }
 
@@ -75,13 +89,19 @@ impl<'a> Reader<'a> {
 
     /// An instant in RFC 3339 that may be missing.
     pub fn optional_instant(&self) -> Option<DateTime<Utc>> {
-        DateTime::parse_from_rfc3339(self.optional_text()?).ok().map(|t| t.with_timezone(&Utc))
+        DateTime::parse_from_rfc3339(self.optional_text()?)
+            .ok()
+            .map(|t| t.with_timezone(&Utc))
     }
 
     /// A map of texts; empty when missing, entries of other types are left out.
     pub fn text_map(&self) -> BTreeMap<String, String> {
-        let Some(Value::Object(map)) = self.value else { return BTreeMap::new() };
-        map.iter().filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect()
+        let Some(Value::Object(map)) = self.value else {
+            return BTreeMap::new();
+        };
+        map.iter()
+            .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))
+            .collect()
     }
 
     /// The keys of an object; empty when missing.
@@ -101,7 +121,10 @@ impl<'a> Reader<'a> {
             Some(Value::Array(items)) => Ok(items
                 .iter()
                 .enumerate()
-                .map(|(i, value)| Self { value: Some(value), path: format!("{}[{i}]", self.path) })
+                .map(|(i, value)| Self {
+                    value: Some(value),
+                    path: format!("{}[{i}]", self.path),
+                })
                 .collect()),
             Some(_) => Err(self.error("is not a list")),
         }
@@ -121,7 +144,12 @@ mod tests {
         assert_eq!(error.to_string(), "items[1].spec.region: is missing");
         let wrong = serde_json::json!({"metadata": {"name": 7}});
         assert_eq!(
-            Reader::new(&wrong).at("metadata").at("name").text().unwrap_err().to_string(),
+            Reader::new(&wrong)
+                .at("metadata")
+                .at("name")
+                .text()
+                .unwrap_err()
+                .to_string(),
             "metadata.name: is not a string"
         );
     }

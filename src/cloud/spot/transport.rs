@@ -95,7 +95,11 @@ impl Transport for HttpTransport {
             }
         })?;
         let mut whole = BytesMut::new();
-        while let Some(chunk) = answer.chunk().await.map_err(|e| TransportError::NoAnswer(e.without_url().into()))? {
+        while let Some(chunk) = answer
+            .chunk()
+            .await
+            .map_err(|e| TransportError::NoAnswer(e.without_url().into()))?
+        {
             if whole.len() + chunk.len() > MOST_ANSWER_BYTES {
                 return Err(TransportError::TooLarge);
             }
@@ -117,7 +121,10 @@ pub struct ServiceTransport<S, B> {
 impl<S, B> ServiceTransport<S, B> {
     /// Sends to `service`.
     pub fn new(service: S) -> Self {
-        Self { service, body: PhantomData }
+        Self {
+            service,
+            body: PhantomData,
+        }
     }
 }
 
@@ -133,10 +140,19 @@ where
 {
     async fn send(&self, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, TransportError> {
         let request = request.map(B::from);
-        let answer = self.service.clone().oneshot(request).await.map_err(|e| TransportError::NoAnswer(e.into()))?;
+        let answer = self
+            .service
+            .clone()
+            .oneshot(request)
+            .await
+            .map_err(|e| TransportError::NoAnswer(e.into()))?;
         let (head, body) = answer.into_parts();
         let whole = Limited::new(body, MOST_ANSWER_BYTES).collect().await.map_err(|e| {
-            if e.is::<http_body_util::LengthLimitError>() { TransportError::TooLarge } else { TransportError::NoAnswer(e) }
+            if e.is::<http_body_util::LengthLimitError>() {
+                TransportError::TooLarge
+            } else {
+                TransportError::NoAnswer(e)
+            }
         })?;
         Ok(http::Response::from_parts(head, whole.to_bytes()))
     }

@@ -130,7 +130,11 @@ impl ServerClass {
             availability: spec.at("availability").optional_text().unwrap_or_default().to_owned(),
             cpu: scalar_text(&resources.at("cpu"))?,
             memory: resources.at("memory").text()?.to_owned(),
-            disk: resources.at("disk").optional_text().filter(|d| !d.is_empty()).map(str::to_owned),
+            disk: resources
+                .at("disk")
+                .optional_text()
+                .filter(|d| !d.is_empty())
+                .map(str::to_owned),
             gpu: resources.at("gpu").optional_integer(),
             floor: match floor.raw() {
                 None => Floor::Unpublished,
@@ -160,13 +164,17 @@ fn scalar_text(at: &Reader<'_>) -> Result<String, FieldError> {
 
 /// A cost per interval as a price per hour; an interval that is no positive duration makes it unknown.
 fn per_hour(cost: Price, interval: Option<&str>) -> Option<Price> {
-    let Some(text) = interval.filter(|text| !text.is_empty()) else { return Some(cost) };
+    let Some(text) = interval.filter(|text| !text.is_empty()) else {
+        return Some(cost);
+    };
     let seconds = crate::api::GoDuration::parse(text).ok()?.as_std().as_secs();
     if seconds == 0 {
         return None;
     }
     let factor = rust_decimal::Decimal::from(3600).checked_div(rust_decimal::Decimal::from(seconds))?;
-    Price::new(cost.amount().checked_mul(factor)?).ok().filter(|price| !price.is_zero())
+    Price::new(cost.amount().checked_mul(factor)?)
+        .ok()
+        .filter(|price| !price.is_zero())
 }
 
 /// A managed cluster.
@@ -191,8 +199,12 @@ impl Cloudspace {
             region: top.at("spec").at("region").text()?.to_owned(),
             phase: status.at("phase").optional_text().unwrap_or_default().to_owned(),
             assigned_servers: if status.is_present() {
-                let mut keys: Vec<String> =
-                    status.at("assignedServers").keys()?.into_iter().map(str::to_owned).collect();
+                let mut keys: Vec<String> = status
+                    .at("assignedServers")
+                    .keys()?
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect();
                 keys.sort();
                 Some(keys)
             } else {
@@ -203,7 +215,11 @@ impl Cloudspace {
 
     /// The keys of the servers of one pool.
     pub fn servers_of<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a str> {
-        self.assigned_servers.iter().flatten().map(String::as_str).filter(move |key| key.starts_with(pool))
+        self.assigned_servers
+            .iter()
+            .flatten()
+            .map(String::as_str)
+            .filter(move |key| key.starts_with(pool))
     }
 }
 
@@ -354,7 +370,12 @@ impl Organization {
         Ok(Self {
             id: top.at("id").text()?.to_owned(),
             name: top.at("name").optional_text().unwrap_or_default().to_owned(),
-            namespace: top.at("metadata").at("namespace").optional_text().filter(|n| !n.is_empty()).map(str::to_owned),
+            namespace: top
+                .at("metadata")
+                .at("namespace")
+                .optional_text()
+                .filter(|n| !n.is_empty())
+                .map(str::to_owned),
         })
     }
 }
