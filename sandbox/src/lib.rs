@@ -1,1 +1,3 @@
 //! The simulated world.
+
+pub mod spot;
