@@ -1,0 +1,196 @@
+//! Which pods count for what (scheduling §3).
+
+use super::{Pod, Standing};
+use chrono::{DateTime, TimeDelta, Utc};
+
+/// The phase of a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Phase {
+    /// Not all containers run yet; also what an unknown text is read as.
+    #[default]
+    Pending,
+    /// It runs.
+    Running,
+    /// It ended well.
+    Succeeded,
+    /// It ended badly.
+    Failed,
+    /// Its node is silent.
+    Unknown,
+}
+
+/// What the annotation `karpenter.sh/do-not-disrupt` says at an instant (scheduling 3-6).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DoNotDisrupt {
+    /// The pod may be disrupted.
+    Absent,
+    /// It may not.
+    InForce,
+    /// It may not until then.
+    Until(DateTime<Utc>),
+    /// It could not be until then; now it may.
+    Elapsed(DateTime<Utc>),
+    /// The text means nothing and is treated as absent.
+    Invalid(String),
+}
+
+impl DoNotDisrupt {
+    /// Whether the pod is protected.
+    pub const fn protects(&self) -> bool {
+        matches!(self, Self::InForce | Self::Until(_))
+    }
+}
+
+impl Standing {
+    /// Ended, well or badly (scheduling 3-3).
+    pub fn is_terminal(&self) -> bool {
+        matches!(self.phase, Phase::Succeeded | Phase::Failed)
+    }
+
+    /// Asked to go.
+    pub const fn is_terminating(&self) -> bool {
+        self.deleted.is_some()
+    }
+
+    /// Neither ended nor asked to go.
+    pub fn is_active(&self) -> bool {
+        !self.is_terminal() && !self.is_terminating()
+    }
+
+    /// Whether new capacity is wanted for it (scheduling 3-1).
+    pub fn is_provisionable(&self) -> bool {
+        self.unschedulable && self.node.is_none() && self.nominated_node.is_none() && !self.daemon && !self.mirror
+    }
+
+    /// Whether it would come back somewhere else if its node went (scheduling 3-4).
+    pub fn is_reschedulable(&self) -> bool {
+        (self.is_active() || (self.stateful && self.is_terminating())) && !self.daemon && !self.mirror
+    }
+
+    /// Whether disruption may touch it as far as its own annotation goes (scheduling 3-5).
+    pub fn is_disruptable(&self, now: DateTime<Utc>) -> bool {
+        !self.is_active() || !self.do_not_disrupt(now).protects()
+    }
+
+    /// What its annotation says now (scheduling 3-6).
+    pub fn do_not_disrupt(&self, now: DateTime<Utc>) -> DoNotDisrupt {
+        let Some(text) = &self.do_not_disrupt else {
+            return DoNotDisrupt::Absent;
+        };
+        if text == "true" {
+            return DoNotDisrupt::InForce;
+        }
+        let Some(duration) = go_duration(text).filter(|duration| *duration > TimeDelta::zero()) else {
+            return DoNotDisrupt::Invalid(text.clone());
+        };
+        let Some(end) = self.started.map(|started| started.checked_add_signed(duration)) else {
+            return DoNotDisrupt::InForce;
+        };
+        match end {
+            Some(end) if now >= end => DoNotDisrupt::Elapsed(end),
+            end => DoNotDisrupt::Until(end.unwrap_or(DateTime::<Utc>::MAX_UTC)),
+        }
+    }
+}
+
+impl Pod {
+    /// The node it is bound to.
+    pub fn node(&self) -> Option<&str> {
+        self.standing.node.as_deref()
+    }
+}
+
+/// A duration in Go's spelling, `1h30m`; units h, m, s, ms, us, ns.
+fn go_duration(text: &str) -> Option<TimeDelta> {
+    let (negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(TimeDelta::zero());
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    let mut nanos: i128 = 0;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, tail) = rest.split_at(end);
+        let unit_end = tail
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(unit_end);
+        let unit: i128 = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return None,
+        };
+        nanos = nanos.checked_add(decimal_times(number, unit)?)?;
+        rest = tail;
+    }
+    let nanos = i64::try_from(nanos).ok()?;
+    Some(TimeDelta::nanoseconds(if negative { -nanos } else { nanos }))
+}
+
+fn decimal_times(number: &str, unit: i128) -> Option<i128> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let digits = |text: &str| {
+        if text.is_empty() {
+            Some(0)
+        } else {
+            text.parse::<i128>().ok()
+        }
+    };
+    let fraction = fraction.get(..fraction.len().min(18))?;
+    let scale = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    digits(whole)?
+        .checked_mul(unit)?
+        .checked_add(digits(fraction)?.checked_mul(unit)? / scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(second, 0).unwrap()
+    }
+
+    #[test]
+    fn protection_by_duration_counts_from_the_start_and_ends() {
+        let mut standing = Standing {
+            do_not_disrupt: Some("1m30s".into()),
+            ..Standing::default()
+        };
+        assert_eq!(standing.do_not_disrupt(at(0)), DoNotDisrupt::InForce);
+        standing.started = Some(at(10));
+        assert_eq!(standing.do_not_disrupt(at(99)), DoNotDisrupt::Until(at(100)));
+        assert_eq!(standing.do_not_disrupt(at(100)), DoNotDisrupt::Elapsed(at(100)));
+        for text in ["", "5", "-5m", "0s", "tomorrow", "1.h.", "é", "999999999999h"] {
+            standing.do_not_disrupt = Some(text.into());
+            assert_eq!(
+                standing.do_not_disrupt(at(0)),
+                DoNotDisrupt::Invalid(text.into()),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_terminating_pod_comes_back_only_when_a_stateful_set_owns_it() {
+        let mut standing = Standing {
+            deleted: Some(at(0)),
+            ..Standing::default()
+        };
+        assert!(!standing.is_reschedulable());
+        standing.stateful = true;
+        assert!(standing.is_reschedulable());
+    }
+}
