@@ -10,6 +10,7 @@
 //! ```
 
 pub mod expiration;
+pub mod garbage;
 pub mod initialization;
 pub mod launch;
 pub mod liveness;
