@@ -74,18 +74,29 @@ pub fn orphan(
     if listing == Listing::Partial || machine.going_away || live.contains(&machine.claim_uid) {
         return Orphan::Keep;
     }
-    let old_enough = machine.created.is_some_and(|created| now.signed_duration_since(created) > MACHINE_MIN_AGE);
+    let old_enough = machine
+        .created
+        .is_some_and(|created| now.signed_duration_since(created) > MACHINE_MIN_AGE);
     if !old_enough {
         return Orphan::Keep;
     }
-    if machine.labelled_ours || seen.contains(&machine.claim_uid) { Orphan::Collect } else { Orphan::Report }
+    if machine.labelled_ours || seen.contains(&machine.claim_uid) {
+        Orphan::Collect
+    } else {
+        Orphan::Report
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const GONE: ClaimFacts = ClaimFacts { registered: true, deleting: false, listed: false, node_ready: false };
+    const GONE: ClaimFacts = ClaimFacts {
+        registered: true,
+        deleting: false,
+        listed: false,
+        node_ready: false,
+    };
 
     fn now() -> DateTime<Utc> {
         DateTime::from_timestamp(1_800_000_000, 0).unwrap()
@@ -93,7 +104,12 @@ mod tests {
 
     fn machine(age_minutes: i64) -> MachineFacts {
         let created = Some(now() - TimeDelta::minutes(age_minutes));
-        MachineFacts { claim_uid: "u1".into(), created, labelled_ours: true, going_away: false }
+        MachineFacts {
+            claim_uid: "u1".into(),
+            created,
+            labelled_ours: true,
+            going_away: false,
+        }
     }
 
     fn set(uids: &[&str]) -> BTreeSet<String> {
@@ -104,32 +120,83 @@ mod tests {
     fn a_claim_is_garbage_only_when_every_sign_agrees() {
         assert!(claim_is_garbage(Listing::Complete, &GONE));
         assert!(!claim_is_garbage(Listing::Partial, &GONE));
-        assert!(!claim_is_garbage(Listing::Complete, &ClaimFacts { registered: false, ..GONE }));
-        assert!(!claim_is_garbage(Listing::Complete, &ClaimFacts { deleting: true, ..GONE }));
-        assert!(!claim_is_garbage(Listing::Complete, &ClaimFacts { listed: true, ..GONE }));
-        assert!(!claim_is_garbage(Listing::Complete, &ClaimFacts { node_ready: true, ..GONE }));
+        assert!(!claim_is_garbage(
+            Listing::Complete,
+            &ClaimFacts {
+                registered: false,
+                ..GONE
+            }
+        ));
+        assert!(!claim_is_garbage(
+            Listing::Complete,
+            &ClaimFacts { deleting: true, ..GONE }
+        ));
+        assert!(!claim_is_garbage(
+            Listing::Complete,
+            &ClaimFacts { listed: true, ..GONE }
+        ));
+        assert!(!claim_is_garbage(
+            Listing::Complete,
+            &ClaimFacts {
+                node_ready: true,
+                ..GONE
+            }
+        ));
     }
 
     #[test]
     fn a_labelled_machine_without_claim_is_collected_after_five_minutes() {
-        assert_eq!(orphan(Listing::Complete, &machine(5), &set(&[]), &set(&[]), now()), Orphan::Keep);
-        assert_eq!(orphan(Listing::Complete, &machine(6), &set(&[]), &set(&[]), now()), Orphan::Collect);
+        assert_eq!(
+            orphan(Listing::Complete, &machine(5), &set(&[]), &set(&[]), now()),
+            Orphan::Keep
+        );
+        assert_eq!(
+            orphan(Listing::Complete, &machine(6), &set(&[]), &set(&[]), now()),
+            Orphan::Collect
+        );
     }
 
     #[test]
     fn a_machine_whose_labels_were_wiped_is_collected_only_when_we_knew_its_claim() {
-        let wiped = MachineFacts { labelled_ours: false, ..machine(60) };
-        assert_eq!(orphan(Listing::Complete, &wiped, &set(&[]), &set(&["u1"]), now()), Orphan::Collect);
-        assert_eq!(orphan(Listing::Complete, &wiped, &set(&[]), &set(&["u2"]), now()), Orphan::Report);
+        let wiped = MachineFacts {
+            labelled_ours: false,
+            ..machine(60)
+        };
+        assert_eq!(
+            orphan(Listing::Complete, &wiped, &set(&[]), &set(&["u1"]), now()),
+            Orphan::Collect
+        );
+        assert_eq!(
+            orphan(Listing::Complete, &wiped, &set(&[]), &set(&["u2"]), now()),
+            Orphan::Report
+        );
     }
 
     #[test]
     fn nothing_is_collected_on_doubt() {
-        assert_eq!(orphan(Listing::Partial, &machine(60), &set(&[]), &set(&["u1"]), now()), Orphan::Keep);
-        assert_eq!(orphan(Listing::Complete, &machine(60), &set(&["u1"]), &set(&["u1"]), now()), Orphan::Keep);
-        let going = MachineFacts { going_away: true, ..machine(60) };
-        assert_eq!(orphan(Listing::Complete, &going, &set(&[]), &set(&["u1"]), now()), Orphan::Keep);
-        let ageless = MachineFacts { created: None, ..machine(60) };
-        assert_eq!(orphan(Listing::Complete, &ageless, &set(&[]), &set(&["u1"]), now()), Orphan::Keep);
+        assert_eq!(
+            orphan(Listing::Partial, &machine(60), &set(&[]), &set(&["u1"]), now()),
+            Orphan::Keep
+        );
+        assert_eq!(
+            orphan(Listing::Complete, &machine(60), &set(&["u1"]), &set(&["u1"]), now()),
+            Orphan::Keep
+        );
+        let going = MachineFacts {
+            going_away: true,
+            ..machine(60)
+        };
+        assert_eq!(
+            orphan(Listing::Complete, &going, &set(&[]), &set(&["u1"]), now()),
+            Orphan::Keep
+        );
+        let ageless = MachineFacts {
+            created: None,
+            ..machine(60)
+        };
+        assert_eq!(
+            orphan(Listing::Complete, &ageless, &set(&[]), &set(&["u1"]), now()),
+            Orphan::Keep
+        );
     }
 }

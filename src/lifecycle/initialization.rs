@@ -2,7 +2,7 @@
 //!
 //! Once True it never goes back (lifecycle 5.4). Called by the lifecycle controller after registration.
 
-use super::taints;
+use crate::api::labels::{known_ephemeral_taints, same_taint};
 use k8s_openapi::api::core::v1::Taint;
 
 /// What initialization looks at on the Node.
@@ -67,17 +67,27 @@ pub fn missing(
     }
     if let Some(taint) = startup_taints
         .iter()
-        .find(|wanted| node.taints.iter().any(|there| taints::same(there, wanted)))
+        .find(|wanted| node.taints.iter().any(|there| same_taint(there, wanted)))
     {
-        return Some(Missing::StartupTaint(taints::in_words(taint)));
+        return Some(Missing::StartupTaint(in_words(taint)));
     }
-    if let Some(taint) = node.taints.iter().find(|taint| taints::is_ephemeral(taint)) {
-        return Some(Missing::EphemeralTaint(taints::in_words(taint)));
+    let ephemeral = known_ephemeral_taints();
+    let is_ephemeral = |taint: &&Taint| ephemeral.iter().any(|known| same_taint(known, taint));
+    if let Some(taint) = node.taints.iter().find(is_ephemeral) {
+        return Some(Missing::EphemeralTaint(in_words(taint)));
     }
     requested
         .into_iter()
         .find(|name| !allocatable(name))
         .map(Missing::Resource)
+}
+
+/// A taint in words, `key[=value]:effect`.
+fn in_words(taint: &Taint) -> String {
+    match taint.value.as_deref() {
+        Some(value) if !value.is_empty() => format!("{}={value}:{}", taint.key, taint.effect),
+        _ => format!("{}:{}", taint.key, taint.effect),
+    }
 }
 
 #[cfg(test)]

@@ -15,4 +15,3 @@ pub mod initialization;
 pub mod launch;
 pub mod liveness;
 pub mod registration;
-pub mod taints;

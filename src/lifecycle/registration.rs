@@ -3,17 +3,12 @@
 //! Relies on the join of claims and nodes made by `cluster` (by claim UID first, by provider ID second). Called by the lifecycle controller until
 //! Registered is decided; what is returned is the whole wanted state, so repeating it changes nothing.
 
-use super::taints;
+use crate::api::labels::{
+    DO_NOT_SYNC_TAINTS, REGISTERED, TERMINATION_FINALIZER, merge_taints, same_taint, unregistered_taint,
+};
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::collections::BTreeMap;
-
-/// Finalizer on NodeClaims and Nodes (lifecycle 0.1).
-pub const TERMINATION_FINALIZER: &str = "karpenter.sh/termination";
-/// Label set on the Node when registration finished (lifecycle 0.1).
-pub const REGISTERED: &str = "karpenter.sh/registered";
-/// Label on a Node that keeps the claim's taints from being copied (lifecycle 0.1).
-pub const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
 
 /// The parts of a Node that registration writes.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -90,8 +85,8 @@ pub fn wanted(node: &NodeMarks, claim: &ClaimMarks<'_>, hooks: Hooks) -> NodeMar
         wanted.owners.push(owner.clone());
     }
     if node.labels.get(DO_NOT_SYNC_TAINTS).map(String::as_str) != Some("true") {
-        taints::merge(&mut wanted.taints, claim.taints);
-        taints::merge(&mut wanted.taints, claim.startup_taints);
+        wanted.taints = merge_taints(&wanted.taints, claim.taints);
+        wanted.taints = merge_taints(&wanted.taints, claim.startup_taints);
     }
     wanted
         .annotations
@@ -103,7 +98,7 @@ pub fn wanted(node: &NodeMarks, claim: &ClaimMarks<'_>, hooks: Hooks) -> NodeMar
         }
     }
     if hooks == Hooks::Passed {
-        wanted.taints.retain(|taint| !taints::is_unregistered(taint));
+        wanted.taints.retain(|taint| !same_taint(taint, &unregistered_taint()));
         wanted.labels.insert(REGISTERED.to_owned(), "true".to_owned());
     }
     wanted
@@ -157,7 +152,7 @@ mod tests {
         let (labels, none) = (map(&[("karpenter.sh/nodepool", "default")]), BTreeMap::new());
         let taints = [taint("dedicated", "NoSchedule")];
         let node = NodeMarks {
-            taints: vec![taint(taints::UNREGISTERED, "NoExecute")],
+            taints: vec![unregistered_taint()],
             ..NodeMarks::default()
         };
         let once = wanted(&node, &claim(&labels, &none, &taints), Hooks::Passed);
@@ -172,7 +167,7 @@ mod tests {
     fn a_pending_hook_leaves_the_node_unregistered() {
         let none = BTreeMap::new();
         let node = NodeMarks {
-            taints: vec![taint(taints::UNREGISTERED, "NoExecute")],
+            taints: vec![unregistered_taint()],
             ..NodeMarks::default()
         };
         let synced = wanted(&node, &claim(&none, &none, &[]), Hooks::Pending);
