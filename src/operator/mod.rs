@@ -5,11 +5,15 @@
 pub mod environment;
 pub mod flags;
 pub mod gates;
+pub mod http;
+pub mod logging;
 pub mod options;
 mod parse;
 pub mod settings;
+pub mod signals;
 mod source;
 pub mod spot_options;
+pub mod tasks;
 
 pub use environment::Environment;
 pub use flags::FlagsError;
