@@ -182,7 +182,7 @@ impl Values {
         let rank = quantile * self.count as f64;
         let mut seen = 0.0;
         for (magnitude, count) in &self.by_magnitude {
-            #[allow(clippy::cast_precision_loss)]
+            #[allow(clippy::cast_precision_loss)] // as above
             {
                 seen += *count as f64;
             }
