@@ -357,3 +357,6 @@ fn root_condition<K: Conditioned + ?Sized>(object: &K) -> Condition {
         new_condition(READY, ConditionStatus::Unknown, RECONCILING_DEPENDENTS, &message)
     }
 }
+
+#[cfg(test)]
+mod tests;

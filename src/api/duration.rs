@@ -427,3 +427,6 @@ macro_rules! spelled {
 
 spelled!(SpelledDuration);
 spelled!(NillableDuration);
+
+#[cfg(test)]
+mod tests;

@@ -12,8 +12,10 @@ mod open_enum;
 
 pub mod class_ref;
 pub mod conditions;
+pub mod crd;
 pub mod decode;
 pub mod duration;
+pub mod hash;
 pub mod labels;
 pub mod nodeclaim;
 pub mod nodeclass;
@@ -21,6 +23,7 @@ pub mod nodeoverlay;
 pub mod nodepool;
 pub mod requirement;
 pub mod time;
+pub mod validation;
 
 pub use class_ref::{NodeClassKind, NodeClassReference};
 pub use conditions::{Condition, ConditionStatus, Conditioned};
