@@ -367,3 +367,13 @@ fn secrets_are_never_shown() {
     let bad = environment.with("RACKSPACE_BID_RULES", "x");
     assert!(!format!("{:?}", read(&[], &bad).unwrap_err()).contains("s3cret"));
 }
+
+#[test]
+fn every_variable_that_the_chart_sets_is_a_setting() {
+    let chart = include_str!("../charts/karpenter/templates/_helpers.tpl");
+    let set: Vec<&str> = chart.split("(dict \"name\" \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(set.len() > 15, "the chart sets {set:?}: this test looks at the wrong place");
+    for variable in set {
+        assert!(SETTINGS.iter().any(|setting| setting.variable == variable), "{variable}");
+    }
+}
