@@ -122,7 +122,7 @@ fn every_field_is_described() {
 
 #[test]
 fn the_class_of_rackspace_spot_is_as_the_go_provider_has_it() {
-    // surface §1.1, §1.2, §1.4
+    // surface §1.1, surface §1.2, surface §1.4
     let class = crd::all()
         .into_iter()
         .find(|definition| definition.kind() == "RackspaceSpotNodeClass")
@@ -257,7 +257,7 @@ fn admission_accepts_and_rejects_what_upstream_does() {
 
 #[test]
 fn what_is_stored_has_the_defaults_and_the_users_spelling() {
-    // surface §1.4, T5, T21
+    // surface §1.4, surface T5, surface T21
     let schemas: BTreeMap<String, Value> = crd::all()
         .into_iter()
         .map(|definition| (definition.kind(), definition.schema().clone()))
@@ -278,7 +278,7 @@ fn what_is_stored_has_the_defaults_and_the_users_spelling() {
 
 #[test]
 fn the_runtime_validation_says_what_upstreams_says() {
-    // surface §1.6, §1.7
+    // surface §1.6, surface §1.7
     let mut wrong = Vec::new();
     let mut checked = 0;
     for example in examples() {
@@ -353,4 +353,51 @@ fn missing(before: &Value, after: &Value, path: &str, lost: &mut Vec<String>) {
         _ if before != after => lost.push(format!("{path}: {before} became {after}")),
         _ => {}
     }
+}
+
+#[test]
+fn the_samples_apply_as_they_are() {
+    let schemas: BTreeMap<String, Value> = crd::all()
+        .into_iter()
+        .map(|definition| (definition.kind(), definition.schema().clone()))
+        .collect();
+    let mut kinds = Vec::new();
+    let mut files: Vec<PathBuf> = std::fs::read_dir(repository("config/samples"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    for file in files {
+        let object: Value = serde_saphyr::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let kind = object["kind"].as_str().unwrap().to_owned();
+        if let Some(schema) = schemas.get(&kind) {
+            let faults = admission_faults(schema, &json!({ "object": object }));
+            assert!(faults.is_empty(), "{}: {faults:?}", file.display());
+            assert_eq!(pruned(schema, &object, ""), Vec::<String>::new(), "{}", file.display());
+        } else {
+            let deployment: k8s_openapi::api::apps::v1::Deployment = serde_json::from_value(object).unwrap();
+            assert_eq!(deployment.metadata.name.as_deref(), Some("inflate"));
+        }
+        if kind == "NodePool" {
+            let pool: NodePool = serde_saphyr::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+            assert!(validation::validate_nodepool(&pool).is_valid());
+        }
+        kinds.push(kind);
+    }
+    assert_eq!(kinds, ["Deployment", "RackspaceSpotNodeClass", "NodePool"]);
+}
+
+/// Fields that the schema does not know, so that the API server would drop them silently.
+fn pruned(schema: &Value, value: &Value, path: &str) -> Vec<String> {
+    let (Value::Object(fields), Some(properties)) = (value, schema["properties"].as_object()) else {
+        return Vec::new();
+    };
+    fields
+        .iter()
+        .filter(|(name, _)| !(path.is_empty() && *name == "metadata"))
+        .flat_map(|(name, value)| match properties.get(name) {
+            None => vec![format!("{path}.{name}")],
+            Some(property) => pruned(property, value, &format!("{path}.{name}")),
+        })
+        .collect()
 }

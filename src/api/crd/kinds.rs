@@ -1,23 +1,23 @@
-//! The four definitions: what each kind's schema has beyond its type (surface §1.1 to §1.5).
+//! The definitions: what each kind's schema has beyond its type (surface §1.5).
 //!
 //! Relies on `assemble` and `fragments`; called through [`all`].
 
 use super::assemble::{Definition, Schema};
 use super::fragments::{
     ConditionSchema, RequirementsOf, class_reference_fields, condition, min_values, quantity, requirement_key,
-    requirement_values, requirements, rule, taints, unchecked_taints,
+    requirement_values, requirements, rule, taints,
 };
 use super::patterns;
 use crate::api::{
     NodeClaim, NodeClaimSpec, NodeClaimStatus, NodeOverlay, NodeOverlaySpec, NodeOverlayStatus, NodePool, NodePoolSpec,
-    NodePoolStatus, RackspaceSpotNodeClassSpec, RackspaceSpotNodeClassStatus,
+    NodePoolStatus, nodeclass,
 };
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
 /// All our definitions, in the order of their file names.
 pub fn all() -> Vec<Definition> {
-    vec![nodeclass(), nodeclaim(), nodeoverlay(), nodepool()]
+    vec![nodeclass::definition(), nodeclaim(), nodeoverlay(), nodepool()]
 }
 
 fn nodepool() -> Definition {
@@ -214,55 +214,6 @@ fn nodeoverlay() -> Definition {
         spec,
         status,
     ))
-}
-
-/// Neither spec nor status is required, and there is no CEL at all (surface §1.4).
-fn nodeclass() -> Definition {
-    let spec = Schema::of::<RackspaceSpotNodeClassSpec>()
-        .merge(
-            "bidPercentile",
-            json!({ "default": "P80", "enum": ["P20", "P50", "P80"] }),
-        )
-        .replace("taints", unchecked_taints());
-    let status = Schema::of::<RackspaceSpotNodeClassStatus>()
-        .replace("conditions[]", condition(ConditionSchema::Strict))
-        .merge(
-            "conditions",
-            json!({ "x-kubernetes-list-map-keys": ["type"], "x-kubernetes-list-type": "map" }),
-        );
-    let schema = Schema::object(
-        "RackspaceSpotNodeClass says how machines of Rackspace Spot are bid for, and what is put on their nodes.",
-        &[],
-        spec,
-        status,
-    );
-    let manifest = json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": { "name": "rackspacespotnodeclasses.karpenter.rackspace.com" },
-        "spec": {
-            "group": "karpenter.rackspace.com",
-            "names": {
-                "categories": ["karpenter"],
-                "kind": "RackspaceSpotNodeClass",
-                "plural": "rackspacespotnodeclasses",
-                "shortNames": ["rsnc", "rsncs"],
-                "singular": "rackspacespotnodeclass",
-            },
-            "scope": "Cluster",
-            "versions": [{
-                "additionalPrinterColumns": [
-                    { "jsonPath": ".status.conditions[?(@.type=='Ready')].status", "name": "Ready", "type": "string" },
-                    { "jsonPath": ".metadata.creationTimestamp", "name": "Age", "type": "date" },
-                ],
-                "name": "v1",
-                "served": true,
-                "storage": true,
-                "subresources": { "status": {} },
-            }],
-        },
-    });
-    Definition::new(manifest, &schema)
 }
 
 /// A definition whose names, columns and subresources the type's derive has.
