@@ -32,8 +32,14 @@ pub struct TokenBucket {
 impl TokenBucket {
     /// A full bucket. A rate of zero or less never refills.
     pub fn new(rate: Rate) -> Self {
-        let level = Level { tokens: f64::from(rate.burst), at: Instant::now() };
-        Self { rate, level: Mutex::new(level) }
+        let level = Level {
+            tokens: f64::from(rate.burst),
+            at: Instant::now(),
+        };
+        Self {
+            rate,
+            level: Mutex::new(level),
+        }
     }
 
     /// Takes one token on credit and says how long the taker has to wait for it.
@@ -83,7 +89,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_burst_passes_at_once_and_the_rest_at_the_rate() {
-        let bucket = TokenBucket::new(Rate { per_second: 10.0, burst: 5 });
+        let bucket = TokenBucket::new(Rate {
+            per_second: 10.0,
+            burst: 5,
+        });
         let started = Instant::now();
         for _ in 0..5 {
             bucket.take().await;
@@ -93,12 +102,18 @@ mod tests {
             bucket.take().await;
         }
         let took = started.elapsed();
-        assert!(took >= Duration::from_millis(990) && took <= Duration::from_millis(1010), "{took:?}");
+        assert!(
+            took >= Duration::from_millis(990) && took <= Duration::from_millis(1010),
+            "{took:?}"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_idle_bucket_holds_no_more_than_its_burst() {
-        let bucket = TokenBucket::new(Rate { per_second: 10.0, burst: 2 });
+        let bucket = TokenBucket::new(Rate {
+            per_second: 10.0,
+            burst: 2,
+        });
         tokio::time::sleep(Duration::from_mins(1)).await;
         assert!(bucket.try_take() && bucket.try_take());
         assert!(!bucket.try_take());
@@ -106,7 +121,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_rate_of_zero_waits_long_but_does_not_panic() {
-        let bucket = TokenBucket::new(Rate { per_second: 0.0, burst: 0 });
+        let bucket = TokenBucket::new(Rate {
+            per_second: 0.0,
+            burst: 0,
+        });
         assert_eq!(bucket.reserve(), Duration::from_hours(1));
     }
 }

@@ -66,7 +66,9 @@ impl std::fmt::Debug for ApiClient {
 impl ApiClient {
     /// Connects by `KUBECONFIG`, `~/.kube/config` or the pod's service account, in this order.
     pub async fn infer(limits: Limits, metrics: BorderMetrics) -> Result<Self, ConnectError> {
-        let config = kube::Config::infer().await.map_err(|e| ConnectError::Configuration(Box::new(e)))?;
+        let config = kube::Config::infer()
+            .await
+            .map_err(|e| ConnectError::Configuration(Box::new(e)))?;
         Self::from_config(config, limits, metrics)
     }
 
@@ -79,14 +81,24 @@ impl ApiClient {
 
     /// Puts retry, pace and metrics around a given client (which must not retry by itself).
     pub fn over(inner: kube::Client, limits: Limits, metrics: BorderMetrics) -> Self {
-        let bucket = Arc::new(TokenBucket::new(Rate { per_second: limits.qps, burst: limits.burst }));
+        let bucket = Arc::new(TokenBucket::new(Rate {
+            per_second: limits.qps,
+            burst: limits.burst,
+        }));
         let namespace = inner.default_namespace().to_owned();
-        let polite = Polite { inner, bucket: Arc::clone(&bucket), metrics };
+        let polite = Polite {
+            inner,
+            bucket: Arc::clone(&bucket),
+            metrics,
+        };
         let service = tower::service_fn(move |request| {
             let polite = polite.clone();
             async move { polite.send(request).await }
         });
-        Self { kube: kube::Client::new(service, namespace), bucket }
+        Self {
+            kube: kube::Client::new(service, namespace),
+            bucket,
+        }
     }
 
     /// The client to read with. Writes belong to the [`Writer`](crate::k8s::write::Writer).
@@ -149,7 +161,8 @@ impl Polite {
             // client-go's word for "no answer"
             Err(_) => "<error>".to_owned(),
         };
-        self.metrics.observe_request(&code, method.as_str(), &Route::of(&method, &path), started.elapsed());
+        self.metrics
+            .observe_request(&code, method.as_str(), &Route::of(&method, &path), started.elapsed());
         answer
     }
 }
@@ -160,12 +173,22 @@ fn may_pass(status: StatusCode) -> bool {
 }
 
 fn retry_after(response: &Response<Body>) -> Option<Duration> {
-    let seconds = response.headers().get(http::header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    let seconds = response
+        .headers()
+        .get(http::header::RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
     Some(Duration::from_secs(seconds))
 }
 
 fn is_watch(request: &Request<Body>) -> bool {
-    request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1"))
+    request
+        .uri()
+        .query()
+        .is_some_and(|query| query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1"))
 }
 
 #[cfg(test)]
@@ -185,7 +208,11 @@ mod tests {
             if let Some(wait) = wait {
                 response = response.header("retry-after", wait);
             }
-            let body = if status == 200 { r#"{"major":"1","minor":"33"}"# } else { "{}" };
+            let body = if status == 200 {
+                r#"{"major":"1","minor":"33"}"#
+            } else {
+                "{}"
+            };
             async move { response.body(Body::from(body.as_bytes().to_vec())) }
         });
         (kube::Client::new(service, "default"), asked)
@@ -218,7 +245,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn writes_and_watches_are_never_repeated() {
-        for (method, path) in [("POST", "/api/v1/nodes"), ("DELETE", "/api/v1/nodes/a"), ("GET", "/api/v1/nodes?watch=true")] {
+        for (method, path) in [
+            ("POST", "/api/v1/nodes"),
+            ("DELETE", "/api/v1/nodes/a"),
+            ("GET", "/api/v1/nodes?watch=true"),
+        ] {
             let (client, asked) = scripted(vec![(503, Some("1")); 5]);
             assert!(polite(client).request_text(request(method, path)).await.is_err());
             assert_eq!(*asked.lock().unwrap(), 1, "{method} {path}");
@@ -235,11 +266,20 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn requests_keep_to_the_rate() {
         let (client, _asked) = scripted(Vec::new());
-        let client = ApiClient::over(client, Limits { qps: 10.0, burst: 1 }, BorderMetrics::detached().unwrap()).kube();
+        let client = ApiClient::over(
+            client,
+            Limits { qps: 10.0, burst: 1 },
+            BorderMetrics::detached().unwrap(),
+        )
+        .kube();
         let started = Instant::now();
         for _ in 0..11 {
             client.request_text(request("GET", "/version")).await.unwrap();
         }
-        assert!(started.elapsed() >= Duration::from_millis(990), "{:?}", started.elapsed());
+        assert!(
+            started.elapsed() >= Duration::from_millis(990),
+            "{:?}",
+            started.elapsed()
+        );
     }
 }

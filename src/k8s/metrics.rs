@@ -4,15 +4,15 @@
 //! queues and the recorder; tests take [`BorderMetrics::detached`].
 
 use prometheus::{
-    CounterVec, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    core::Collector,
+    CounterVec, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, core::Collector,
 };
 use std::time::Duration;
 
 /// Surface §5 list D, up to the 60 s that the framework uses.
 const RECONCILE_BUCKETS: [f64; 40] = [
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 1.75, 2.0,
-    2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
+    1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
 ];
 
 /// How a reconcile ended, in the framework's words.
@@ -102,7 +102,10 @@ impl Declare {
         buckets: Vec<f64>,
         labels: &[&str],
     ) -> prometheus::Result<HistogramVec> {
-        Ok(self.keep(HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets), labels)?))
+        Ok(self.keep(HistogramVec::new(
+            HistogramOpts::new(name, help).buckets(buckets),
+            labels,
+        )?))
     }
 }
 
@@ -129,7 +132,11 @@ impl BorderMetrics {
         let work_buckets = prometheus::exponential_buckets(1e-8, 10.0, 12)?;
         let request_buckets = prometheus::exponential_buckets(0.001, 1.5, 20)?;
         let metrics = Self {
-            requests: d.counters("client_go_request_total", "Requests to the API server.", &["code", "method"])?,
+            requests: d.counters(
+                "client_go_request_total",
+                "Requests to the API server.",
+                &["code", "method"],
+            )?,
             request_seconds: d.histogram(
                 "client_go_request_duration_seconds",
                 "Time until the API server answered.",
@@ -172,7 +179,11 @@ impl BorderMetrics {
                 "Reconciles that run now.",
                 &by_controller,
             )?,
-            depth: d.gauges("workqueue_depth", "Keys that wait.", &["name", "controller", "priority"])?,
+            depth: d.gauges(
+                "workqueue_depth",
+                "Keys that wait.",
+                &["name", "controller", "priority"],
+            )?,
             adds: d.counters("workqueue_adds_total", "Keys added.", &by_queue)?,
             retries: d.counters("workqueue_retries_total", "Keys added again with back-off.", &by_queue)?,
             queued_seconds: d.histogram(
@@ -229,7 +240,10 @@ impl BorderMetrics {
                 "Kubernetes Events not sent: queue full, or refused by the server.",
                 &["cause"],
             )?,
-            events_queued: d.keep(IntGauge::new("karpenter_events_queued", "Kubernetes Events that wait to be sent.")?),
+            events_queued: d.keep(IntGauge::new(
+                "karpenter_events_queued",
+                "Kubernetes Events that wait to be sent.",
+            )?),
         };
         Ok((metrics, d.collectors))
     }
@@ -287,7 +301,10 @@ mod tests {
     fn all_metrics_register_once() {
         let registry = Registry::new();
         BorderMetrics::new(&registry).unwrap();
-        assert!(BorderMetrics::new(&registry).is_err(), "a second registration must not pass unseen");
+        assert!(
+            BorderMetrics::new(&registry).is_err(),
+            "a second registration must not pass unseen"
+        );
     }
 
     #[test]
@@ -296,16 +313,35 @@ mod tests {
         let route = |path| Route::of(&get, path);
         assert_eq!(
             route("/api/v1/namespaces/x/pods/y"),
-            Route { verb: "GET", group: "", resource: "pods" }
+            Route {
+                verb: "GET",
+                group: "",
+                resource: "pods"
+            }
         );
         assert_eq!(
             route("/apis/karpenter.sh/v1/nodeclaims"),
-            Route { verb: "LIST", group: "karpenter.sh", resource: "nodeclaims" }
+            Route {
+                verb: "LIST",
+                group: "karpenter.sh",
+                resource: "nodeclaims"
+            }
         );
         assert_eq!(
             route("/api/v1/namespaces/x"),
-            Route { verb: "GET", group: "", resource: "namespaces" }
+            Route {
+                verb: "GET",
+                group: "",
+                resource: "namespaces"
+            }
         );
-        assert_eq!(route("/"), Route { verb: "LIST", group: "", resource: "" });
+        assert_eq!(
+            route("/"),
+            Route {
+                verb: "LIST",
+                group: "",
+                resource: ""
+            }
+        );
     }
 }

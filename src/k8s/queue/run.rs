@@ -38,13 +38,17 @@ pub struct Queue<K> {
 
 impl<K> Clone for Queue<K> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
     }
 }
 
 impl<K> fmt::Debug for Queue<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue").field("name", &self.shared.settings.name).finish_non_exhaustive()
+        f.debug_struct("Queue")
+            .field("name", &self.shared.settings.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -63,7 +67,15 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
         let workers = i64::try_from(settings.workers).unwrap_or(i64::MAX);
         metrics.max_workers.with_label_values(&[name]).set(workers);
         let book = Mutex::new(Book::new(settings.capacity));
-        Self { shared: Arc::new(Shared { settings, metrics, bucket, book, moved: Notify::new() }) }
+        Self {
+            shared: Arc::new(Shared {
+                settings,
+                metrics,
+                bucket,
+                book,
+                moved: Notify::new(),
+            }),
+        }
     }
 
     /// The controller's name.
@@ -83,7 +95,9 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
             return self.add(key);
         }
         let now = Instant::now();
-        let at = now.checked_add(pause).unwrap_or_else(|| now + Duration::from_hours(24 * 365));
+        let at = now
+            .checked_add(pause)
+            .unwrap_or_else(|| now + Duration::from_hours(24 * 365));
         let added = self.book().add_at(key, at);
         if added == Added::Full {
             self.told(added);
@@ -105,7 +119,11 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
     /// How long the oldest reconcile has been running: a watchdog's question.
     pub fn longest_running(&self) -> Duration {
         let now = Instant::now();
-        self.book().running_since().map(|since| now.duration_since(since)).max().unwrap_or_default()
+        self.book()
+            .running_since()
+            .map(|since| now.duration_since(since))
+            .max()
+            .unwrap_or_default()
     }
 
     fn book(&self) -> MutexGuard<'_, Book<K>> {
@@ -130,7 +148,11 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
 
     fn show_depth(&self) {
         let depth = i64::try_from(self.depth()).unwrap_or(i64::MAX);
-        self.shared.metrics.depth.with_label_values(&[self.name(), self.name(), ""]).set(depth);
+        self.shared
+            .metrics
+            .depth
+            .with_label_values(&[self.name(), self.name(), ""])
+            .set(depth);
     }
 
     fn show_running(&self) {
@@ -138,12 +160,24 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
         let now = Instant::now();
         let (count, sum, longest) = {
             let book = self.book();
-            let ages = book.running_since().map(|since| now.duration_since(since).as_secs_f64());
-            ages.fold((0_i64, 0.0_f64, 0.0_f64), |(n, sum, longest), age| (n + 1, sum + age, longest.max(age)))
+            let ages = book
+                .running_since()
+                .map(|since| now.duration_since(since).as_secs_f64());
+            ages.fold((0_i64, 0.0_f64, 0.0_f64), |(n, sum, longest), age| {
+                (n + 1, sum + age, longest.max(age))
+            })
         };
         self.shared.metrics.active_workers.with_label_values(&[name]).set(count);
-        self.shared.metrics.unfinished_seconds.with_label_values(&[name, name]).set(sum);
-        self.shared.metrics.longest_seconds.with_label_values(&[name, name]).set(longest);
+        self.shared
+            .metrics
+            .unfinished_seconds
+            .with_label_values(&[name, name])
+            .set(sum);
+        self.shared
+            .metrics
+            .longest_seconds
+            .with_label_values(&[name, name])
+            .set(longest);
     }
 
     /// Works the queue off until `stop`; then takes no key any more, lets the running ones end, and returns.
@@ -198,7 +232,11 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
     /// A reconcile that panicked counts as one that failed: one defect on one object must not stop the rest.
     fn broken(&self, error: tokio::task::JoinError) -> ReconcileError {
         if error.is_panic() {
-            self.shared.metrics.reconcile_panics.with_label_values(&[self.name()]).inc();
+            self.shared
+                .metrics
+                .reconcile_panics
+                .with_label_values(&[self.name()])
+                .inc();
         }
         ReconcileError::new(error)
     }
@@ -229,7 +267,11 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
         };
         self.shared.metrics.adds.with_label_values(&[name, name]).inc_by(moved);
         let (key, waited) = taken?;
-        self.shared.metrics.queued_seconds.with_label_values(&[name, name]).observe(waited.as_secs_f64());
+        self.shared
+            .metrics
+            .queued_seconds
+            .with_label_values(&[name, name])
+            .observe(waited.as_secs_f64());
         self.show_depth();
         self.show_running();
         Some(key)
@@ -282,7 +324,11 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
             }
             Weight::Terminal => {
                 self.shared.metrics.reconcile_errors.with_label_values(&[name]).inc();
-                self.shared.metrics.reconcile_terminal_errors.with_label_values(&[name]).inc();
+                self.shared
+                    .metrics
+                    .reconcile_terminal_errors
+                    .with_label_values(&[name])
+                    .inc();
                 tracing::error!(controller = name, ?key, error = %chain(error), "Reconciler error");
                 self.book().forget(key);
             }
@@ -294,7 +340,12 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
         self.shared.metrics.retries.with_label_values(&[name, name]).inc();
         let failures = self.book().failed(key);
         let own = self.shared.settings.back_off.pause(failures);
-        let shared = self.shared.bucket.as_ref().map(TokenBucket::reserve).unwrap_or_default();
+        let shared = self
+            .shared
+            .bucket
+            .as_ref()
+            .map(TokenBucket::reserve)
+            .unwrap_or_default();
         self.add_after(key.clone(), own.max(shared).max(at_least.unwrap_or_default()));
     }
 }

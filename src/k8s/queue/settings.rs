@@ -1,7 +1,7 @@
 //! What a controller says of its queue, and what a reconcile answers.
 
 use crate::k8s::bucket::Rate;
-use crate::k8s::write::{Remedy, WriteError};
+use crate::k8s::write_error::{Remedy, WriteError};
 use std::time::Duration;
 
 /// What comes after a reconcile that did not fail.
@@ -50,7 +50,11 @@ pub struct ReconcileError {
 impl ReconcileError {
     /// A failure that is told and tried again.
     pub fn new(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self { source: source.into(), weight: Weight::Failure, not_before: None }
+        Self {
+            source: source.into(),
+            weight: Weight::Failure,
+            not_before: None,
+        }
     }
 
     /// The same with another weight.
@@ -106,7 +110,11 @@ pub struct BackOff {
 impl BackOff {
     /// Doubling only.
     pub const fn doubling(first: Duration, limit: Duration) -> Self {
-        Self { first, limit, rate: None }
+        Self {
+            first,
+            limit,
+            rate: None,
+        }
     }
 
     /// The generic limiter (lifecycle 0.7): 100 ms to one minute, and 10 per second with a burst of 100.
@@ -114,7 +122,10 @@ impl BackOff {
         Self {
             first: Duration::from_millis(100),
             limit: Duration::from_mins(1),
-            rate: Some(Rate { per_second: 10.0, burst: 100 }),
+            rate: Some(Rate {
+                per_second: 10.0,
+                burst: 100,
+            }),
         }
     }
 
@@ -153,7 +164,13 @@ pub struct QueueSettings {
 impl QueueSettings {
     /// One queue with the generic back-off and room for 20,000 keys.
     pub fn new(name: &'static str, workers: usize) -> Self {
-        Self { name, workers: workers.max(1), back_off: BackOff::generic(), capacity: 20_000, mode: Mode::Spawned }
+        Self {
+            name,
+            workers: workers.max(1),
+            back_off: BackOff::generic(),
+            capacity: 20_000,
+            mode: Mode::Spawned,
+        }
     }
 
     /// The same with another back-off.

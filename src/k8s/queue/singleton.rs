@@ -44,7 +44,13 @@ impl Singleton {
         metrics.reconcile_errors.with_label_values(&[name]);
         metrics.max_workers.with_label_values(&[name]).set(1);
         let back_off = BackOff::doubling(Duration::from_millis(100), Duration::from_mins(1));
-        Self { name, period, back_off, wake, metrics }
+        Self {
+            name,
+            period,
+            back_off,
+            wake,
+            metrics,
+        }
     }
 
     /// Runs `work` until `stop`; a run that has begun ends first. [`Next::Done`] means "after the period".
@@ -60,7 +66,10 @@ impl Singleton {
             let outcome = work().await;
             self.metrics.active_workers.with_label_values(&[self.name]).set(0);
             let took = started.elapsed().as_secs_f64();
-            self.metrics.reconcile_seconds.with_label_values(&[self.name]).observe(took);
+            self.metrics
+                .reconcile_seconds
+                .with_label_values(&[self.name])
+                .observe(took);
             let pause = self.pause_after(outcome, &mut failures);
             tokio::select! {
                 biased;
@@ -93,7 +102,10 @@ impl Singleton {
                 (ReconcileResult::Error, pause)
             }
         };
-        self.metrics.reconciles.with_label_values(&[self.name, result.as_str()]).inc();
+        self.metrics
+            .reconciles
+            .with_label_values(&[self.name, result.as_str()])
+            .inc();
         pause
     }
 }
@@ -104,7 +116,12 @@ mod tests {
     use std::sync::Mutex;
 
     fn singleton(wake: &Wake) -> Singleton {
-        Singleton::new("test", Duration::from_secs(10), wake.clone(), BorderMetrics::detached().unwrap())
+        Singleton::new(
+            "test",
+            Duration::from_secs(10),
+            wake.clone(),
+            BorderMetrics::detached().unwrap(),
+        )
     }
 
     #[tokio::test(start_paused = true)]
@@ -138,7 +155,13 @@ mod tests {
                 seen.push(started.elapsed().as_millis());
                 seen.len()
             };
-            async move { if run < 4 { Err(ReconcileError::new("no")) } else { Ok(Next::Done) } }
+            async move {
+                if run < 4 {
+                    Err(ReconcileError::new("no"))
+                } else {
+                    Ok(Next::Done)
+                }
+            }
         }));
         tokio::time::sleep(Duration::from_secs(5)).await;
         stop.cancel();

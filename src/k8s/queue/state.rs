@@ -48,7 +48,11 @@ impl<K: Ord + Clone> Book<K> {
 
     pub(super) fn add(&mut self, key: K, now: Instant) -> Added {
         if self.running.contains_key(&key) {
-            return if self.again.insert(key) { Added::New } else { Added::Known };
+            return if self.again.insert(key) {
+                Added::New
+            } else {
+                Added::Known
+            };
         }
         if self.waiting.contains_key(&key) {
             return Added::Known;
