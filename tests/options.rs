@@ -371,9 +371,19 @@ fn secrets_are_never_shown() {
 #[test]
 fn every_variable_that_the_chart_sets_is_a_setting() {
     let chart = include_str!("../charts/karpenter/templates/_helpers.tpl");
-    let set: Vec<&str> = chart.split("(dict \"name\" \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-    assert!(set.len() > 15, "the chart sets {set:?}: this test looks at the wrong place");
+    let set: Vec<&str> = chart
+        .split("(dict \"name\" \"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    assert!(
+        set.len() > 15,
+        "the chart sets {set:?}: this test looks at the wrong place"
+    );
     for variable in set {
-        assert!(SETTINGS.iter().any(|setting| setting.variable == variable), "{variable}");
+        assert!(
+            SETTINGS.iter().any(|setting| setting.variable == variable),
+            "{variable}"
+        );
     }
 }

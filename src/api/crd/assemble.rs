@@ -79,11 +79,11 @@ impl Schema {
                 "apiVersion": { "description": "Version of the schema that the object is written in.", "type": "string" },
                 "kind": { "description": "Kind of the object.", "type": "string" },
                 "metadata": { "type": "object" },
-                "spec": spec.0,
-                "status": status.0,
             },
             "type": "object",
         });
+        schema["properties"]["spec"] = spec.0;
+        schema["properties"]["status"] = status.0;
         if !required.is_empty() {
             schema["required"] = json!(required);
         }

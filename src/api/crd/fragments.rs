@@ -22,16 +22,16 @@ pub(super) fn quantity() -> Value {
 /// Which kind's requirements: they differ in a few rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequirementsOf {
-    NodePool,
-    NodeClaim,
-    NodeOverlay,
+    Pool,
+    Claim,
+    Overlay,
 }
 
 /// The keywords of a list of requirements.
 pub(super) fn requirements(of: RequirementsOf) -> Value {
     // upstream's two wordings differ by one comma
     let comparison_message = match of {
-        RequirementsOf::NodeOverlay => {
+        RequirementsOf::Overlay => {
             "requirements operator 'Gt', 'Lt', 'Gte' or 'Lte' must have a single positive integer value"
         }
         _ => "requirements operator 'Gt', 'Lt', 'Gte', or 'Lte' must have a single positive integer value",
@@ -47,7 +47,7 @@ pub(super) fn requirements(of: RequirementsOf) -> Value {
              (x.values.size() == 1 && int(x.values[0]) >= 0) : true)",
         ),
     ];
-    if of == RequirementsOf::NodeOverlay {
+    if of == RequirementsOf::Overlay {
         rules.insert(
             0,
             rule(
@@ -77,7 +77,7 @@ pub(super) fn requirement_key(of: RequirementsOf) -> Value {
             "self != \"kubernetes.io/hostname\"",
         ),
     ];
-    if of == RequirementsOf::NodePool {
+    if of == RequirementsOf::Pool {
         rules.insert(
             1,
             rule(

@@ -32,6 +32,30 @@ fn nodepool() -> Definition {
             "template.metadata.labels{}",
             json!({ "maxLength": 63, "pattern": patterns::LABEL_VALUE, "type": "string" }),
         )
+        .replace("limits{}", quantity())
+        .merge("replicas", json!({ "minimum": 0 }))
+        .merge("weight", json!({ "maximum": 100, "minimum": 1 }));
+    let spec = with_machine_fields(with_disruption(spec), "template.spec", RequirementsOf::Pool).merge(
+        "template.spec.nodeClassRef",
+        json!({ "x-kubernetes-validations": [
+            rule("nodeClassRef.group is immutable", "self.group == oldSelf.group"),
+            rule("nodeClassRef.kind is immutable", "self.kind == oldSelf.kind"),
+        ] }),
+    );
+    let status = Schema::of::<NodePoolStatus>()
+        .replace("resources{}", quantity())
+        .merge("nodes", json!({ "default": 0 }))
+        .replace("conditions[]", condition(ConditionSchema::Strict));
+    derived::<NodePool>(&Schema::object(
+        "NodePool says which nodes may be created, how many, and when they may go again.",
+        &["spec"],
+        spec,
+        status,
+    ))
+}
+
+fn with_disruption(schema: Schema) -> Schema {
+    schema
         .merge(
             "disruption",
             json!({ "default": { "consolidateAfter": "0s" }, "required": ["consolidateAfter"] }),
@@ -68,26 +92,6 @@ fn nodepool() -> Definition {
             "disruption.budgets[].duration",
             json!({ "pattern": patterns::BUDGET_DURATION }),
         )
-        .replace("limits{}", quantity())
-        .merge("replicas", json!({ "minimum": 0 }))
-        .merge("weight", json!({ "maximum": 100, "minimum": 1 }));
-    let spec = with_machine_fields(spec, "template.spec", RequirementsOf::NodePool).merge(
-        "template.spec.nodeClassRef",
-        json!({ "x-kubernetes-validations": [
-            rule("nodeClassRef.group is immutable", "self.group == oldSelf.group"),
-            rule("nodeClassRef.kind is immutable", "self.kind == oldSelf.kind"),
-        ] }),
-    );
-    let status = Schema::of::<NodePoolStatus>()
-        .replace("resources{}", quantity())
-        .merge("nodes", json!({ "default": 0 }))
-        .replace("conditions[]", condition(ConditionSchema::Strict));
-    derived::<NodePool>(&Schema::object(
-        "NodePool says which nodes may be created, how many, and when they may go again.",
-        &["spec"],
-        spec,
-        status,
-    ))
 }
 
 fn static_pool_rules() -> Value {
@@ -160,7 +164,7 @@ fn with_requirements(schema: Schema, at: &str, of: RequirementsOf) -> Schema {
 }
 
 fn nodeclaim() -> Definition {
-    let spec = with_machine_fields(Schema::of::<NodeClaimSpec>(), "", RequirementsOf::NodeClaim)
+    let spec = with_machine_fields(Schema::of::<NodeClaimSpec>(), "", RequirementsOf::Claim)
         .merge(
             "",
             json!({ "x-kubernetes-validations": [rule("spec is immutable", "self == oldSelf")] }),
@@ -185,28 +189,24 @@ fn nodeclaim() -> Definition {
 }
 
 fn nodeoverlay() -> Definition {
-    let spec = with_requirements(
-        Schema::of::<NodeOverlaySpec>(),
-        "requirements",
-        RequirementsOf::NodeOverlay,
-    )
-    .merge(
-        "",
-        json!({ "required": ["requirements"], "x-kubernetes-validations": [
+    let spec = with_requirements(Schema::of::<NodeOverlaySpec>(), "requirements", RequirementsOf::Overlay)
+        .merge(
+            "",
+            json!({ "required": ["requirements"], "x-kubernetes-validations": [
                 rule("cannot set both 'price' and 'priceAdjustment'", "!has(self.price) || !has(self.priceAdjustment)")
             ] }),
-    )
-    .merge(
-        "capacity",
-        json!({ "x-kubernetes-validations": [rule(
+        )
+        .merge(
+            "capacity",
+            json!({ "x-kubernetes-validations": [rule(
                 "invalid resource restricted",
                 "self.all(x, !(x in ['cpu', 'memory', 'ephemeral-storage', 'pods']))",
             )] }),
-    )
-    .replace("capacity{}", quantity())
-    .merge("price", json!({ "pattern": patterns::PRICE }))
-    .merge("priceAdjustment", json!({ "pattern": patterns::PRICE_ADJUSTMENT }))
-    .merge("weight", json!({ "maximum": 10000, "minimum": 1 }));
+        )
+        .replace("capacity{}", quantity())
+        .merge("price", json!({ "pattern": patterns::PRICE }))
+        .merge("priceAdjustment", json!({ "pattern": patterns::PRICE_ADJUSTMENT }))
+        .merge("weight", json!({ "maximum": 10000, "minimum": 1 }));
     let status = Schema::of::<NodeOverlayStatus>().replace("conditions[]", condition(ConditionSchema::Strict));
     derived::<NodeOverlay>(&Schema::object(
         "NodeOverlay corrects the price or the capacity of the instance types it selects.",
