@@ -5,6 +5,7 @@
 //! every part that counts something gets its noun's struct from it. Nothing here reads a clock: whoever observes a time-dependent value hands in `now`.
 
 mod buckets;
+mod causes;
 mod cloudprovider;
 mod cluster;
 mod conditions;
@@ -26,6 +27,7 @@ mod summary;
 mod text;
 mod vectors;
 
+pub use causes::with_causes;
 pub use cloudprovider::{CallLabels, CloudProviderMetrics};
 pub use cluster::ClusterMetrics;
 pub use conditions::{ConditionKind, ConditionMetrics, ConditionSample, ConditionTransition, LegacyConditionMetrics};
