@@ -1,5 +1,3 @@
 //! The simulated world.
 
-pub mod commands;
-pub mod machines;
 pub mod spot;

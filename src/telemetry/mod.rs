@@ -5,7 +5,6 @@
 //! every part that counts something gets its noun's struct from it. Nothing here reads a clock: whoever observes a time-dependent value hands in `now`.
 
 mod buckets;
-mod causes;
 mod cloudprovider;
 mod cluster;
 mod conditions;
@@ -19,7 +18,6 @@ mod nodepools;
 mod nodes;
 mod not_yet;
 mod pods;
-mod prices;
 mod scheduler;
 mod series;
 mod structured;
@@ -27,7 +25,6 @@ mod summary;
 mod text;
 mod vectors;
 
-pub use causes::with_causes;
 pub use cloudprovider::{CallLabels, CloudProviderMetrics};
 pub use cluster::ClusterMetrics;
 pub use conditions::{ConditionKind, ConditionMetrics, ConditionSample, ConditionTransition, LegacyConditionMetrics};
@@ -39,7 +36,6 @@ pub use nodepools::NodePoolMetrics;
 pub use nodes::{NODE_LABELS, NodeMetrics};
 pub use not_yet::{Absent, NOT_YET};
 pub use pods::{POD_STATE_LABELS, PodMetrics};
-pub use prices::{OfferingSample, PriceMetrics};
 pub use scheduler::SchedulerMetrics;
 pub use series::{Sample, SeriesStore};
 pub use structured::Structured;

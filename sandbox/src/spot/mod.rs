@@ -35,7 +35,6 @@ mod webhook;
 pub use answer::{Answer, Call, Timing};
 pub use catalogue::{Class, FlavorType};
 pub use chance::Distribution;
-pub(crate) use chance::fnv;
 pub use control::Control;
 pub use faults::Fault;
 pub use flavor::Shape;

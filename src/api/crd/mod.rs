@@ -10,6 +10,4 @@ mod kinds;
 pub mod patterns;
 
 pub use assemble::Definition;
-pub(super) use assemble::Schema;
-pub(super) use fragments::{ConditionSchema, condition, unchecked_taints};
 pub use kinds::all;

@@ -46,8 +46,7 @@ impl Pod {
 }
 
 fn instant(time: Option<&Time>) -> Option<DateTime<Utc>> {
-    let time = time?.0;
-    DateTime::from_timestamp(time.as_second(), u32::try_from(time.subsec_nanosecond()).unwrap_or(0))
+    time.map(crate::api::time::from_k8s)
 }
 
 fn standing(pod: &core::Pod, spec: &PodSpec) -> Standing {

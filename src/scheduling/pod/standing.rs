@@ -1,6 +1,7 @@
 //! Which pods count for what (scheduling §3).
 
 use super::{Pod, Standing};
+use crate::api::GoDuration;
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// The phase of a pod.
@@ -80,7 +81,8 @@ impl Standing {
         if text == "true" {
             return DoNotDisrupt::InForce;
         }
-        let Some(duration) = go_duration(text).filter(|duration| *duration > TimeDelta::zero()) else {
+        let parsed = GoDuration::parse(text).ok().map(GoDuration::as_time_delta);
+        let Some(duration) = parsed.filter(|duration| *duration > TimeDelta::zero()) else {
             return DoNotDisrupt::Invalid(text.clone());
         };
         let Some(end) = self.started.map(|started| started.checked_add_signed(duration)) else {
@@ -98,61 +100,6 @@ impl Pod {
     pub fn node(&self) -> Option<&str> {
         self.standing.node.as_deref()
     }
-}
-
-/// A duration in Go's spelling, `1h30m`; units h, m, s, ms, us, ns.
-fn go_duration(text: &str) -> Option<TimeDelta> {
-    let (negative, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Some(TimeDelta::zero());
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    let mut nanos: i128 = 0;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at(end);
-        let unit_end = tail
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(unit_end);
-        let unit: i128 = match unit {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return None,
-        };
-        nanos = nanos.checked_add(decimal_times(number, unit)?)?;
-        rest = tail;
-    }
-    let nanos = i64::try_from(nanos).ok()?;
-    Some(TimeDelta::nanoseconds(if negative { -nanos } else { nanos }))
-}
-
-fn decimal_times(number: &str, unit: i128) -> Option<i128> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() {
-        return None;
-    }
-    let digits = |text: &str| {
-        if text.is_empty() {
-            Some(0)
-        } else {
-            text.parse::<i128>().ok()
-        }
-    };
-    let fraction = fraction.get(..fraction.len().min(18))?;
-    let scale = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-    digits(whole)?
-        .checked_mul(unit)?
-        .checked_add(digits(fraction)?.checked_mul(unit)? / scale)
 }
 
 #[cfg(test)]

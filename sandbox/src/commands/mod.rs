@@ -1,3 +1,0 @@
-//! The commands of the `sandbox` binary, one module each.
-
-pub mod cloud;

@@ -1,0 +1,95 @@
+//! Resources as columns: each resource name of a pass has a place, and a list is the amounts at those places, in exact nanos.
+
+use crate::resources::{Quantity, ResourceList};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// Amounts by place. Short lists count as zero beyond their end.
+pub(super) type Amounts = SmallVec<[i128; 6]>;
+
+/// The places of resource names.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    names: Vec<String>,
+    index: FxHashMap<String, usize>,
+}
+
+impl Places {
+    /// The place of a name, made when new.
+    pub(super) fn place(&mut self, name: &str) -> usize {
+        if let Some(place) = self.index.get(name) {
+            return *place;
+        }
+        let place = self.names.len();
+        self.names.push(name.to_owned());
+        self.index.insert(name.to_owned(), place);
+        place
+    }
+
+    /// The place of a name that has one.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.index.get(name).copied()
+    }
+
+    /// How many places there are.
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// A list as amounts; names without a place get one.
+    pub(super) fn amounts(&mut self, list: &ResourceList) -> Amounts {
+        for (name, _) in list.iter() {
+            self.place(name);
+        }
+        self.known_amounts(list)
+    }
+
+    /// A list as amounts; names without a place are left out.
+    pub(super) fn known_amounts(&self, list: &ResourceList) -> Amounts {
+        let mut result: Amounts = SmallVec::from_elem(0, self.len());
+        for (name, quantity) in list.iter() {
+            if let Some(amount) = self.find(name).and_then(|place| result.get_mut(place)) {
+                *amount = quantity.nanos();
+            }
+        }
+        result
+    }
+}
+
+/// Adds amounts.
+pub(super) fn add(to: &mut Amounts, other: &[i128]) {
+    if to.len() < other.len() {
+        to.resize(other.len(), 0);
+    }
+    for (own, other) in to.iter_mut().zip(other) {
+        *own = own.saturating_add(*other);
+    }
+}
+
+/// Takes amounts away.
+pub(super) fn take(from: &mut [i128], other: &[i128]) {
+    for (own, other) in from.iter_mut().zip(other) {
+        *own = own.saturating_sub(*other);
+    }
+}
+
+/// Whether amounts go into what remains, of which nothing may be negative (scheduling 8-4).
+pub(super) fn fit(wanted: &[i128], remaining: &[i128]) -> bool {
+    remaining.iter().all(|amount| *amount >= 0)
+        && wanted
+            .iter()
+            .enumerate()
+            .all(|(i, amount)| *amount <= remaining.get(i).copied().unwrap_or(0))
+}
+
+/// The sum of lists; each amount is written as its first part is.
+pub(super) fn sum<'a>(lists: impl Iterator<Item = &'a ResourceList>) -> ResourceList {
+    let mut result = ResourceList::new();
+    lists.for_each(|list| result.add(list));
+    result
+}
+
+/// A quantity of so many nanos, for messages.
+pub(super) fn quantity(nanos: i128) -> Quantity {
+    Quantity::from_nanos(nanos, crate::resources::Format::DecimalSi)
+}

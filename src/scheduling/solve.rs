@@ -1,0 +1,168 @@
+//! The loop: pods in order of size, each placed or put back until a whole round brings nothing (scheduling §14).
+
+use super::pass::Pass;
+use super::pod::Pod;
+use super::problem::Problem;
+use super::results::{DeviceClaims, Options, PodError, Reason, Results};
+use crate::resources::names;
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Places the pods of a problem.
+///
+/// `keep_going` is asked before each attempt; once it says no, what was decided so far is the answer and the rest is `undecided`
+/// (scheduling 14-3). The same problem gives the same answer whatever the order of its lists.
+pub fn solve(problem: &Problem, options: &Options, keep_going: &dyn Fn() -> bool) -> Results {
+    let mut errors = Vec::new();
+    let mut pods = Vec::with_capacity(problem.pods.len());
+    for pod in &problem.pods {
+        match refusal(pod, problem, options) {
+            Some(reason) => errors.push(PodError {
+                pod: Arc::clone(pod),
+                reason,
+            }),
+            None => pods.push(Arc::clone(pod)),
+        }
+    }
+    let mut pass = Pass::prepare(problem, *options, pods);
+    let rounds = pass.run(keep_going);
+    let mut results = pass.finish(&rounds);
+    results.errors.extend(errors);
+    results.errors.sort_by(|a, b| by_name(&a.pod, &b.pod));
+    results
+}
+
+/// A problem prepared for solving; for measuring, and for asking what the preparation costs.
+#[derive(Debug)]
+pub struct Prepared<'a>(Pass<'a>);
+
+impl<'a> Prepared<'a> {
+    /// Prepares a problem whose pods are all in order.
+    pub fn new(problem: &'a Problem, options: &Options) -> Self {
+        Self(Pass::prepare(problem, *options, problem.pods.clone()))
+    }
+
+    /// Only the solve; the answer comes from [`finish`](Self::finish).
+    pub fn run(&mut self, keep_going: &dyn Fn() -> bool) -> Rounds {
+        self.0.run(keep_going)
+    }
+
+    /// The answer.
+    pub fn finish(mut self, rounds: &Rounds) -> Results {
+        self.0.finish(rounds)
+    }
+}
+
+/// Why a pod is not even tried: device claims (scheduling 4-7), or volumes that cannot be looked up.
+///
+/// Differs: upstream tries the latter without their volumes (scheduling 2-5).
+fn refusal(pod: &Pod, problem: &Problem, options: &Options) -> Option<Reason> {
+    if pod.constraints.resource_claims && options.device_claims == DeviceClaims::Refuse {
+        return Some(Reason::DeviceClaims);
+    }
+    let error = problem.volumes.alternatives(pod).err()?;
+    Some(Reason::Volumes(error.to_string()))
+}
+
+fn by_name(a: &Pod, b: &Pod) -> Ordering {
+    (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid))
+}
+
+/// How the loop ended: pods that failed, pods it did not come to.
+#[derive(Debug, Default, Clone)]
+pub struct Rounds {
+    pub(super) failed: Vec<usize>,
+    pub(super) undecided: Vec<usize>,
+}
+
+/// First-fit decreasing: the largest first (scheduling 14-1).
+fn queue_order(a: &Pod, b: &Pod) -> Ordering {
+    let size = |pod: &Pod| (pod.requests.amount(names::CPU), pod.requests.amount(names::MEMORY));
+    size(b)
+        .cmp(&size(a))
+        .then_with(|| a.created.cmp(&b.created))
+        .then_with(|| a.uid.cmp(&b.uid))
+}
+
+enum Attempt {
+    Placed,
+    Failed,
+    Stopped,
+}
+
+impl Pass<'_> {
+    /// Runs the loop (scheduling 14-3).
+    pub(super) fn run(&mut self, keep_going: &dyn Fn() -> bool) -> Rounds {
+        let mut order: Vec<usize> = (0..self.pods.len()).collect();
+        let pod = |at: usize| self.pods.get(at).map(AsRef::as_ref);
+        order.sort_by(|a, b| match (pod(*a), pod(*b)) {
+            (Some(a), Some(b)) => queue_order(a, b),
+            _ => Ordering::Equal,
+        });
+        let mut queue: VecDeque<usize> = order.into();
+        // The length of the queue when a pod was last put back; zero: never.
+        let mut put_back = vec![0_usize; self.pods.len()];
+        let mut rounds = Rounds::default();
+        while let Some(pod) = queue.front().copied() {
+            // A whole round without progress (scheduling 14-2).
+            if put_back.get(pod) == Some(&queue.len()) {
+                break;
+            }
+            queue.pop_front();
+            match self.attempt(pod, keep_going) {
+                Attempt::Placed => {}
+                Attempt::Failed => {
+                    queue.push_back(pod);
+                    if let Some(length) = put_back.get_mut(pod) {
+                        *length = queue.len();
+                    }
+                }
+                Attempt::Stopped => {
+                    queue.push_front(pod);
+                    break;
+                }
+            }
+        }
+        for pod in queue {
+            if put_back.get(pod).is_some_and(|length| *length > 0) {
+                rounds.failed.push(pod);
+            } else {
+                rounds.undecided.push(pod);
+            }
+        }
+        rounds
+    }
+
+    /// One attempt with all its relaxations (scheduling 14-4). A shape that failed and saw no placement since fails again.
+    fn attempt(&mut self, pod: usize, keep_going: &dyn Fn() -> bool) -> Attempt {
+        let Some(shape) = self.shape_of.get(pod).copied() else {
+            return Attempt::Failed;
+        };
+        if !keep_going() {
+            return Attempt::Stopped;
+        }
+        if self
+            .shapes
+            .get(shape)
+            .is_some_and(|own| own.failed_at == Some(self.placements))
+        {
+            return Attempt::Failed;
+        }
+        let mut steps = 0;
+        while self.variant(shape, steps).is_some() {
+            if steps > 0 && !keep_going() {
+                return Attempt::Stopped;
+            }
+            if self.place(pod, shape, steps) {
+                self.placements += 1;
+                return Attempt::Placed;
+            }
+            steps += 1;
+        }
+        if let Some(own) = self.shapes.get_mut(shape) {
+            own.failed_at = Some(self.placements);
+        }
+        Attempt::Failed
+    }
+}
