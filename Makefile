@@ -10,7 +10,7 @@ help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the operator's release binary, in target/release
-	cargo build --release --locked --bin karpenter-provider-rackspace-spot
+	KARPENTER_COMMIT=$$(git describe --always --dirty --abbrev=7 --exclude='*' 2>/dev/null) cargo build --release --locked --bin karpenter-provider-rackspace-spot
 
 test: ## every test, also those on the real control plane (needs Go 1.26, or KUBEBUILDER_ASSETS)
 	tests/run

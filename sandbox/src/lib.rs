@@ -1,3 +1,5 @@
 //! The simulated world.
 
+pub mod commands;
+pub mod machines;
 pub mod spot;

@@ -255,7 +255,7 @@ pub trait Conditioned: kube::Resource {
         )
     }
 
-    /// Sets a condition and lets the root follow (lifecycle 1.3, 1.5); says whether anything changed.
+    /// Sets a condition and lets the root follow (lifecycle 1.3, lifecycle 1.5); says whether anything changed.
     fn set_condition(
         &mut self,
         type_: &str,
@@ -302,7 +302,7 @@ fn new_condition(type_: &str, status: ConditionStatus, reason: &str, message: &s
     }
 }
 
-/// Places one condition in the list: time, generation, order (lifecycle 1.3, 1.7, 1.8). Setting what is already so changes nothing.
+/// Places one condition in the list: time, generation, order (lifecycle 1.3, lifecycle 1.7, lifecycle 1.8). Setting what is already so changes nothing.
 fn put<K: Conditioned + ?Sized>(object: &mut K, mut condition: Condition, now: DateTime<Utc>) -> bool {
     let generation = Some(object.meta().generation.unwrap_or(0));
     let created = time::created(object.meta());

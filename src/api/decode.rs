@@ -1,7 +1,6 @@
 //! Turns one JSON object into one of our types, or says what is wrong with it and where.
 //!
-//! Relies on nothing; called by the watch hub for each object on its own, so that an undecodable one costs itself and nothing else
-//! (crates §3, point 6).
+//! Relies on nothing; called by the watch hub for each object on its own, so that an undecodable one costs itself and nothing else.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};

@@ -178,12 +178,7 @@ mod tests {
     fn what_changes_the_hash_upstream_changes_ours_and_nothing_else_does() {
         // Differs: upstream tells an explicit empty list of taints from an absent one. No node differs by it, so no node drifts by it here.
         const DIFFERS: &[&str] = &["template.spec.taints absent vs empty"];
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/tests/data/vectors/algebra/nodepool-hash.jsonl"
-        );
-        let vectors: Vec<Value> = std::fs::read_to_string(path)
-            .unwrap()
+        let vectors: Vec<Value> = include_str!("../../tests/data/vectors/algebra/nodepool-hash.jsonl")
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();

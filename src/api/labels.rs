@@ -122,8 +122,8 @@ pub fn is_restricted(key: &str) -> bool {
         return false;
     }
     let domain = domain(key);
-    let owned = |owner: &&str| domain == *owner || domain.strip_suffix(*owner).is_some_and(|rest| rest.ends_with('.'));
-    RESTRICTED.contains(&key) || RESTRICTED_DOMAINS.iter().any(|owner| owned(&owner))
+    let owned = |owner: &str| domain == owner || domain.strip_suffix(owner).is_some_and(|rest| rest.ends_with('.'));
+    RESTRICTED.contains(&key) || RESTRICTED_DOMAINS.iter().any(|owner| owned(owner))
 }
 
 /// The present name of a label that has an older one (surface §2.3); any other key as it is.

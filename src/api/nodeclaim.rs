@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 /// NodeClaimSpec is what a NodeClaim asks for. It never changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema, CustomResource)]
 #[serde(rename_all = "camelCase")]
+#[allow(clippy::duplicated_attributes)] // each printer column has the same keys
 #[kube(
     group = "karpenter.sh",
     version = "v1",

@@ -1,8 +1,9 @@
 //! RackspaceSpotNodeClass: what is particular to machines of Rackspace Spot, and the names we use on them.
 //!
-//! Only the type and constants (surface §1.4, §2.1). Relies on the shared pieces of this module; called by the NodeClass controller, the node-link
+//! Only the type and constants (surface §1.4, surface §2.1). Relies on the shared pieces of this module; called by the NodeClass controller, the node-link
 //! controller and the provider.
 
+use super::crd::{ConditionSchema, Definition, Schema, condition, unchecked_taints};
 use super::{Condition, NodeClassKind, conditions, conditions::Conditioned, decode::null_as_default};
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -11,6 +12,7 @@ use kube::core::ClusterResourceScope;
 use schemars::JsonSchema;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::json;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -166,11 +168,60 @@ impl Conditioned for RackspaceSpotNodeClass {
     }
 }
 
+/// The CustomResourceDefinition. Neither spec nor status is required, and there is no CEL at all (surface §1.4).
+pub(super) fn definition() -> Definition {
+    let spec = Schema::of::<RackspaceSpotNodeClassSpec>()
+        .merge(
+            "bidPercentile",
+            json!({ "default": "P80", "enum": ["P20", "P50", "P80"] }),
+        )
+        .replace("taints", unchecked_taints());
+    let status = Schema::of::<RackspaceSpotNodeClassStatus>()
+        .replace("conditions[]", condition(ConditionSchema::Strict))
+        .merge(
+            "conditions",
+            json!({ "x-kubernetes-list-map-keys": ["type"], "x-kubernetes-list-type": "map" }),
+        );
+    let schema = Schema::object(
+        "RackspaceSpotNodeClass says how machines of Rackspace Spot are bid for, and what is put on their nodes.",
+        &[],
+        spec,
+        status,
+    );
+    let manifest = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": { "name": "rackspacespotnodeclasses.karpenter.rackspace.com" },
+        "spec": {
+            "group": "karpenter.rackspace.com",
+            "names": {
+                "categories": ["karpenter"],
+                "kind": "RackspaceSpotNodeClass",
+                "plural": "rackspacespotnodeclasses",
+                "shortNames": ["rsnc", "rsncs"],
+                "singular": "rackspacespotnodeclass",
+            },
+            "scope": "Cluster",
+            "versions": [{
+                "additionalPrinterColumns": [
+                    { "jsonPath": ".status.conditions[?(@.type=='Ready')].status", "name": "Ready", "type": "string" },
+                    { "jsonPath": ".metadata.creationTimestamp", "name": "Age", "type": "date" },
+                ],
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "subresources": { "status": {} },
+            }],
+        },
+    });
+    Definition::new(manifest, &schema)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::api::decode;
-    use serde_json::json;
+    use chrono::DateTime;
 
     #[test]
     fn a_class_without_a_spec_bids_by_the_eightieth_percentile() {
@@ -192,6 +243,17 @@ mod tests {
         assert_eq!(written["apiVersion"], "karpenter.rackspace.com/v1");
         assert_eq!(written["kind"], "RackspaceSpotNodeClass");
         assert_eq!(decode::<RackspaceSpotNodeClass>(written).unwrap(), class);
+    }
+
+    #[test]
+    fn the_root_follows_from_the_discovery_of_the_server_classes() {
+        // surface §3
+        let mut class = RackspaceSpotNodeClass::default();
+        assert!(class.initialize_conditions(DateTime::UNIX_EPOCH));
+        assert!(class.is_unknown(conditions::READY));
+        class.set_true(conditions::SERVER_CLASSES_DISCOVERED, DateTime::UNIX_EPOCH);
+        assert!(class.is_ready());
+        assert_eq!(class.conditions().len(), 2);
     }
 
     #[test]

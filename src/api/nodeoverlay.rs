@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 /// NodeOverlaySpec is what an overlay changes, and where.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema, CustomResource)]
 #[serde(rename_all = "camelCase")]
+#[allow(clippy::duplicated_attributes)] // each printer column has the same keys
 #[kube(
     group = "karpenter.sh",
     version = "v1alpha1",

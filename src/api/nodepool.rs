@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 /// NodePoolSpec is what a NodePool asks for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema, CustomResource)]
 #[serde(rename_all = "camelCase")]
+#[allow(clippy::duplicated_attributes)] // each printer column has the same keys
 #[kube(
     group = "karpenter.sh",
     version = "v1",
@@ -133,17 +134,13 @@ pub struct NodeClaimTemplateSpec {
 
 open_enum! {
     /// Which nodes may be removed to save money.
+    #[derive(Default)]
     ConsolidationPolicy {
         /// Only nodes without pods that matter.
         WhenEmpty = "WhenEmpty",
         /// Also nodes whose pods fit elsewhere, or on something cheaper.
+        #[default]
         WhenEmptyOrUnderutilized = "WhenEmptyOrUnderutilized",
-    }
-}
-
-impl Default for ConsolidationPolicy {
-    fn default() -> Self {
-        Self::WhenEmptyOrUnderutilized
     }
 }
 

@@ -1,7 +1,7 @@
 //! Vocabularies that users write: known words as variants, any other word kept as it was written.
 //!
 //! Relies on nothing; called by the types of this module. A closed enum would make one unknown word fail the decoding of the whole object, and
-//! with it the list or watch that carries it (crates §3, point 6).
+//! with it the list or watch that carries it.
 
 /// Defines an enum over known words with a catch-all, and its text, serde and schema forms.
 macro_rules! open_enum {

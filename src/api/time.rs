@@ -1,7 +1,7 @@
 //! The one place where Kubernetes' time (jiff) and ours (chrono) are turned into each other (architecture §7.17).
 //!
 //! Relies on nothing; called wherever an object's times are read or written. Kubernetes stores whole seconds, so a time that is to be compared
-//! with a stored one goes through [`whole_seconds`] first (crates §3, point 11).
+//! with a stored one goes through [`whole_seconds`] first.
 
 use chrono::{DateTime, SecondsFormat, Timelike, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
@@ -100,7 +100,6 @@ mod tests {
 
     #[test]
     fn what_is_stored_has_whole_seconds() {
-        // crates §3, point 11
         let time = DateTime::from_timestamp_nanos(1_700_000_000_999_999_999);
         assert_eq!(from_k8s(&to_k8s(time)), time - TimeDelta::nanoseconds(999_999_999));
         assert_eq!(to_rfc3339(time), "2023-11-14T22:13:20Z");

@@ -1,22 +1,35 @@
 //! Settings, wiring, serving: the only place that knows everything.
 //!
-//! `main` reads [`Options`] from its arguments and its [`Environment`]; nothing later looks at either.
+//! `main` calls [`start`] with its arguments and its [`Environment`]; nothing later looks at either. Tests and the sandbox call [`run()`] with a [`Setup`]
+//! of their own: another clock, another transport, no sockets.
 
+mod build;
 pub mod environment;
 pub mod flags;
 pub mod gates;
 pub mod http;
+mod kubeconfig;
 pub mod logging;
 pub mod options;
 mod parse;
+mod process;
+mod run;
 pub mod settings;
+mod setup;
 pub mod signals;
 mod source;
 pub mod spot_options;
+mod start;
 pub mod tasks;
+mod wiring;
 
 pub use environment::Environment;
 pub use flags::FlagsError;
 pub use gates::Gates;
+pub use http::{Listen, Listeners};
 pub use options::{LogLevel, MinValuesPolicy, Options, OptionsError, PreferencePolicy};
+pub use run::{RunError, run};
+pub use setup::{Setup, Solving};
 pub use spot_options::{CapacityOptions, Credentials, SpotHttpOptions, SpotOptions};
+pub use start::start;
+pub use wiring::WiringError;

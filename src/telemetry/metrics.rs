@@ -4,7 +4,7 @@
 
 use super::{
     CloudProviderMetrics, ClusterMetrics, ConditionKind, ConditionMetrics, DeclareError, DisruptionMetrics, Exposition,
-    LegacyConditionMetrics, NodeClaimMetrics, NodeMetrics, NodePoolMetrics, PodMetrics, SchedulerMetrics,
+    LegacyConditionMetrics, NodeClaimMetrics, NodeMetrics, NodePoolMetrics, PodMetrics, PriceMetrics, SchedulerMetrics,
 };
 
 /// Everything that is counted.
@@ -26,6 +26,8 @@ pub struct Metrics {
     pub cluster: ClusterMetrics,
     /// Calls to the cloud provider.
     pub cloudprovider: CloudProviderMetrics,
+    /// The price feed and what is on offer.
+    pub prices: PriceMetrics,
     /// Conditions of NodeClaims; extra labels: the node class, the NodePool.
     pub nodeclaim_conditions: ConditionMetrics<2, 4, 5, 7>,
     /// Conditions of nodes; extra labels: the node class, whether it is initialized, the NodePool.
@@ -79,6 +81,7 @@ impl Metrics {
             disruption: DisruptionMetrics::new(exposition)?,
             cluster: ClusterMetrics::new(exposition)?,
             cloudprovider: CloudProviderMetrics::new(exposition)?,
+            prices: PriceMetrics::new(exposition)?,
             nodeclaim_conditions: ConditionMetrics::new(
                 exposition,
                 ConditionKind {

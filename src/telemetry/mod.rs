@@ -5,6 +5,7 @@
 //! every part that counts something gets its noun's struct from it. Nothing here reads a clock: whoever observes a time-dependent value hands in `now`.
 
 mod buckets;
+mod causes;
 mod cloudprovider;
 mod cluster;
 mod conditions;
@@ -18,6 +19,7 @@ mod nodepools;
 mod nodes;
 mod not_yet;
 mod pods;
+mod prices;
 mod scheduler;
 mod series;
 mod structured;
@@ -25,6 +27,7 @@ mod summary;
 mod text;
 mod vectors;
 
+pub use causes::with_causes;
 pub use cloudprovider::{CallLabels, CloudProviderMetrics};
 pub use cluster::ClusterMetrics;
 pub use conditions::{ConditionKind, ConditionMetrics, ConditionSample, ConditionTransition, LegacyConditionMetrics};
@@ -36,6 +39,7 @@ pub use nodepools::NodePoolMetrics;
 pub use nodes::{NODE_LABELS, NodeMetrics};
 pub use not_yet::{Absent, NOT_YET};
 pub use pods::{POD_STATE_LABELS, PodMetrics};
+pub use prices::{OfferingSample, PriceMetrics};
 pub use scheduler::SchedulerMetrics;
 pub use series::{Sample, SeriesStore};
 pub use structured::Structured;

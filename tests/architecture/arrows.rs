@@ -143,7 +143,7 @@ fn what_decides_neither_waits_nor_looks_outside() {
         if !source.module().is_some_and(|module| PURE.contains(&module)) {
             continue;
         }
-        for (index, line) in source.code.iter().enumerate() {
+        for (index, line) in source.product() {
             for (rule, why) in &rules {
                 if rule.is_match(line) {
                     impure.push(format!("{}: {why}: {}", source.at(index), line.trim()));

@@ -89,3 +89,22 @@ fn every_exception_from_a_lint_has_its_reason() {
     }
     assert_none(&bare, "exceptions without a reason:");
 }
+
+#[test]
+fn every_dependency_has_its_reason() {
+    let manifest = std::fs::read_to_string(crate::sources::root().join("Cargo.toml")).unwrap();
+    let reasons = std::fs::read_to_string(crate::sources::root().join("docs/adr/0002-dependencies.md")).unwrap();
+    let list = manifest
+        .split("[workspace.dependencies]")
+        .nth(1)
+        .and_then(|rest| rest.split("\n[").next())
+        .unwrap();
+    let name = Regex::new(r"(?m)^([a-z0-9_-]+) = ").unwrap();
+    let ours = ["karpenter-provider-rackspace-spot", "sandbox"];
+    let names = name
+        .captures_iter(list)
+        .map(|found| found[1].to_owned())
+        .filter(|name| !ours.contains(&name.as_str()));
+    let bare: Vec<String> = names.filter(|name| !reasons.contains(&format!("| {name} |"))).collect();
+    assert_none(&bare, "dependencies without a row in docs/adr/0002-dependencies.md:");
+}

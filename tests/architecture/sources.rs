@@ -28,6 +28,22 @@ impl Source {
         }
     }
 
+    /// Lines of code that are part of the product, with their numbers: test modules are left out.
+    pub fn product(&self) -> impl Iterator<Item = (usize, &String)> {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        let whole = name == "tests.rs" || name.ends_with("_tests.rs") || self.path.contains("/tests/");
+        // A test module of its own file is the last thing in it.
+        let opens = |at: &usize| {
+            self.code[*at].trim() == "#[cfg(test)]" && self.code.get(at + 1).is_some_and(|next| next.ends_with('{'))
+        };
+        let end = if whole {
+            0
+        } else {
+            (0..self.code.len()).find(opens).unwrap_or(self.code.len())
+        };
+        self.code.iter().enumerate().take(end)
+    }
+
     /// `path:line` for messages; `index` counts from 0.
     pub fn at(&self, index: usize) -> String {
         format!("{}:{}", self.path, index + 1)

@@ -22,9 +22,10 @@ const PLACES: &[&str] = &[
 
 /// Files that name the provider's objects, and why they may.
 const NAMES: &[(&str, &str)] = &[
-    ("src/api/mod.rs", "re-exports and documents the node class"),
-    ("src/api/conditions.rs", "the condition types of the node class"),
+    ("src/api/conditions", "the condition types of the node class"),
+    ("src/api/crd/", "the node class is one of the generated resources"),
     ("src/api/labels.rs", "the label keys of the provider"),
+    ("src/api/mod.rs", "re-exports and documents the node class"),
     ("src/cloud/mod.rs", "declares the provider's module"),
 ];
 
@@ -34,11 +35,11 @@ fn the_core_does_not_know_rackspace() {
     let mut found = Vec::new();
     for source in rust_files(&["src"]) {
         let allowed = PLACES.iter().any(|place| source.path.starts_with(place))
-            || NAMES.iter().any(|(file, _)| source.path == *file);
+            || NAMES.iter().any(|(file, _)| source.path.starts_with(file));
         if allowed {
             continue;
         }
-        for (index, line) in source.code.iter().enumerate().filter(|(_, line)| words.is_match(line)) {
+        for (index, line) in source.product().filter(|(_, line)| words.is_match(line)) {
             found.push(format!("{}: {}", source.at(index), line.trim()));
         }
     }

@@ -9,6 +9,7 @@ use super::pool::{PoolKey, PoolKind};
 use super::server::{Ending, Phase};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Something that is done to the platform from outside its API.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -186,30 +187,45 @@ impl Platform {
         }
     }
 
-    /// The pool controller says which keys it has put on a server's Node; with taints it is done for good (row 23).
-    pub fn metadata_applied(
+    /// The pool controller has put these labels and annotations on a server's Node.
+    pub fn labels_applied(
         &mut self,
         uuid: &str,
-        labels: Vec<String>,
-        annotations: Vec<String>,
-        taints: Option<Vec<String>>,
+        labels: BTreeMap<String, String>,
+        annotations: BTreeMap<String, String>,
     ) {
         let Some(server) = self.servers.get_mut(uuid) else {
             return;
         };
-        server.tainted |= taints.is_some();
-        let key = server.pool.clone();
-        let version = self.version + 1;
-        if let Some(pool) = self.pools.get_mut(&key) {
-            let kept = pool.applied.take().map(|[_, _, taints]| taints).unwrap_or_default();
-            pool.applied = Some([labels, annotations, taints.unwrap_or(kept)]);
-            pool.meta.version = version;
-            self.version = version;
+        let keys = [labels.keys().cloned().collect(), annotations.keys().cloned().collect()];
+        let had_labels = !labels.is_empty();
+        server.applied = Some((labels, annotations));
+        let pool = server.pool.clone();
+        self.show_applied(&pool, keys, None);
+        if self.options.quirks.wipes_labels && had_labels {
+            self.wipe_labels(&pool.name);
         }
-        if self.options.quirks.wipes_labels {
-            self.wipe_labels(&key.name);
-        }
-        self.revision += 1;
+    }
+
+    /// The pool controller has put the pool's taints on a server's Node; it does so once (row 23).
+    pub fn taints_applied(&mut self, uuid: &str) {
+        let Some(server) = self.servers.get_mut(uuid) else {
+            return;
+        };
+        server.tainted = true;
+        let pool = server.pool.clone();
+        let Some(known) = self.pools.get(&pool) else { return };
+        let taints = known.spec.custom_taints.iter().map(|taint| taint.key.clone()).collect();
+        let [labels, annotations, _] = known.applied.clone().unwrap_or_default();
+        self.show_applied(&pool, [labels, annotations], Some(taints));
+    }
+
+    fn show_applied(&mut self, key: &PoolKey, [labels, annotations]: [Vec<String>; 2], taints: Option<Vec<String>>) {
+        let version = self.next_version();
+        let Some(pool) = self.pools.get_mut(key) else { return };
+        let kept = pool.applied.take().map(|[_, _, taints]| taints).unwrap_or_default();
+        pool.applied = Some([labels, annotations, taints.unwrap_or(kept)]);
+        pool.meta.version = version;
     }
 
     /// Answers `/_sandbox/...`, which is there over loopback only.

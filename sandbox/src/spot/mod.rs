@@ -35,6 +35,7 @@ mod webhook;
 pub use answer::{Answer, Call, Timing};
 pub use catalogue::{Class, FlavorType};
 pub use chance::Distribution;
+pub(crate) use chance::fnv;
 pub use control::Control;
 pub use faults::Fault;
 pub use flavor::Shape;

@@ -7,6 +7,7 @@ use super::pool::{PoolKey, PoolKind};
 use chrono::{DateTime, TimeDelta, Utc};
 use rand::Rng;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// How far a server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -82,6 +83,9 @@ pub struct Server {
     pub registered_at: Option<DateTime<Utc>>,
     /// The pool's taints were put on the Node; that is done once (row 23).
     pub tainted: bool,
+    /// The pool's labels and annotations as they were last put on the Node.
+    #[serde(skip)]
+    pub applied: Option<(BTreeMap<String, String>, BTreeMap<String, String>)>,
     /// From registering to Ready.
     #[serde(skip)]
     pub ready_after: TimeDelta,
@@ -147,6 +151,7 @@ impl Server {
             sick: false,
             registered_at: None,
             tainted: false,
+            applied: None,
         }
     }
 
@@ -218,9 +223,9 @@ pub struct MachineOrder {
     /// `spot` or `ondemand`.
     pub server_type: PoolKind,
     /// Labels of the pool as they are now.
-    pub labels: std::collections::BTreeMap<String, String>,
+    pub labels: BTreeMap<String, String>,
     /// Annotations of the pool as they are now.
-    pub annotations: std::collections::BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
     /// Taints of the pool as they are now.
     pub taints: Vec<super::pool::CustomTaint>,
     /// Whether the pool still exists: its controller touches Nodes only then.

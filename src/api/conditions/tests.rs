@@ -1,7 +1,7 @@
 //! One test per rule of lifecycle §1.
 
 use super::*;
-use crate::api::{NodeClaim, NodeOverlay, NodePool, RackspaceSpotNodeClass, time::to_k8s};
+use crate::api::{NodeClaim, NodeOverlay, NodePool, time::to_k8s};
 use chrono::TimeDelta;
 
 fn at(seconds: i64) -> DateTime<Utc> {
@@ -32,15 +32,12 @@ fn ready(claim: &NodeClaim) -> (ConditionStatus, &str, &str) {
 fn each_kind_has_its_dependents() {
     // lifecycle 1.1, surface §3
     let mut overlay = NodeOverlay::default();
-    let mut class = RackspaceSpotNodeClass::default();
     let mut pool = NodePool::default();
     let mut claim = claim();
     assert!(overlay.initialize_conditions(at(0)));
-    class.initialize_conditions(at(0));
     pool.initialize_conditions(at(0));
     claim.initialize_conditions(at(0));
     assert_eq!(types(&overlay), [VALIDATION_SUCCEEDED, READY]);
-    assert_eq!(types(&class), [SERVER_CLASSES_DISCOVERED, READY]);
     assert_eq!(types(&pool), [VALIDATION_SUCCEEDED, NODE_CLASS_READY, READY]);
     assert_eq!(types(&claim), [LAUNCHED, REGISTERED, INITIALIZED, READY]);
 }
@@ -97,7 +94,6 @@ fn a_new_condition_of_its_own_begins_now() {
 
 #[test]
 fn times_are_kept_in_whole_seconds_as_they_will_be_stored() {
-    // crates §3, point 11
     let mut claim = claim();
     claim.set_true(LAUNCHED, at(10) + TimeDelta::milliseconds(900));
     assert_eq!(claim.condition(LAUNCHED).unwrap().last_transition_time, at(10));
@@ -186,7 +182,7 @@ fn a_false_dependent_of_an_older_generation_does_not_make_the_root_false() {
 
 #[test]
 fn a_true_dependent_of_an_older_generation_holds_the_root_back_until_it_is_set_again() {
-    // lifecycle 1.5, 1.6
+    // lifecycle 1.5, lifecycle 1.6
     let mut pool = NodePool::default();
     pool.metadata.generation = Some(1);
     pool.set_true(VALIDATION_SUCCEEDED, at(1));

@@ -16,7 +16,7 @@ pub struct Definition {
 
 impl Definition {
     /// Puts the definition's parts together.
-    pub(super) fn new(mut manifest: Value, schema: &Schema) -> Self {
+    pub(in crate::api) fn new(mut manifest: Value, schema: &Schema) -> Self {
         let kind = text(&manifest, "/spec/names/kind");
         let (group, plural) = (text(&manifest, "/spec/group"), text(&manifest, "/spec/names/plural"));
         if let Some(names) = manifest.pointer_mut("/spec/names") {
@@ -55,11 +55,11 @@ fn text(value: &Value, pointer: &str) -> String {
 /// A structural schema under construction.
 ///
 /// Paths name properties, separated by dots; `[]` steps into the items of a list, `{}` into the values of a map.
-pub(super) struct Schema(Value);
+pub(in crate::api) struct Schema(Value);
 
 impl Schema {
     /// The schema that a type derives, without what Kubernetes does not take or upstream does not have.
-    pub(super) fn of<T: JsonSchema>() -> Self {
+    pub(in crate::api) fn of<T: JsonSchema>() -> Self {
         let generator = SchemaSettings::openapi3()
             .with(|settings| {
                 settings.inline_subschemas = true;
@@ -72,18 +72,18 @@ impl Schema {
     }
 
     /// The schema of a whole object.
-    pub(super) fn object(description: &str, required: &[&str], spec: Self, status: Self) -> Self {
+    pub(in crate::api) fn object(description: &str, required: &[&str], spec: Self, status: Self) -> Self {
         let mut schema = json!({
             "description": description,
             "properties": {
                 "apiVersion": { "description": "Version of the schema that the object is written in.", "type": "string" },
                 "kind": { "description": "Kind of the object.", "type": "string" },
                 "metadata": { "type": "object" },
-                "spec": spec.0,
-                "status": status.0,
             },
             "type": "object",
         });
+        schema["properties"]["spec"] = spec.0;
+        schema["properties"]["status"] = status.0;
         if !required.is_empty() {
             schema["required"] = json!(required);
         }
@@ -91,7 +91,7 @@ impl Schema {
     }
 
     /// Lays the fragment's keywords over what is at the path.
-    pub(super) fn merge(mut self, path: &str, fragment: Value) -> Self {
+    pub(in crate::api) fn merge(mut self, path: &str, fragment: Value) -> Self {
         let place = locate(&mut self.0, path);
         if let (Value::Object(place), Value::Object(fragment)) = (place, fragment) {
             place.extend(fragment);
@@ -100,7 +100,7 @@ impl Schema {
     }
 
     /// Puts the fragment in the place of what is at the path; only a description of its own survives.
-    pub(super) fn replace(mut self, path: &str, mut fragment: Value) -> Self {
+    pub(in crate::api) fn replace(mut self, path: &str, mut fragment: Value) -> Self {
         let place = locate(&mut self.0, path);
         if let (Some(description), Value::Object(fragment)) = (place.get("description").cloned(), &mut fragment) {
             fragment.entry("description").or_insert(description);

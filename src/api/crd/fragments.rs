@@ -1,4 +1,4 @@
-//! What several kinds' schemas share: requirements, taints, quantities, class references, conditions (surface §1.4, §1.5).
+//! What several kinds' schemas share: requirements, taints, quantities, class references, conditions (surface §1.4, surface §1.5).
 //!
 //! Relies on `patterns`; called by `kinds`. The messages are what users grep for, so they are upstream's.
 
@@ -22,16 +22,16 @@ pub(super) fn quantity() -> Value {
 /// Which kind's requirements: they differ in a few rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequirementsOf {
-    NodePool,
-    NodeClaim,
-    NodeOverlay,
+    Pool,
+    Claim,
+    Overlay,
 }
 
 /// The keywords of a list of requirements.
 pub(super) fn requirements(of: RequirementsOf) -> Value {
     // upstream's two wordings differ by one comma
     let comparison_message = match of {
-        RequirementsOf::NodeOverlay => {
+        RequirementsOf::Overlay => {
             "requirements operator 'Gt', 'Lt', 'Gte' or 'Lte' must have a single positive integer value"
         }
         _ => "requirements operator 'Gt', 'Lt', 'Gte', or 'Lte' must have a single positive integer value",
@@ -47,7 +47,7 @@ pub(super) fn requirements(of: RequirementsOf) -> Value {
              (x.values.size() == 1 && int(x.values[0]) >= 0) : true)",
         ),
     ];
-    if of == RequirementsOf::NodeOverlay {
+    if of == RequirementsOf::Overlay {
         rules.insert(
             0,
             rule(
@@ -77,7 +77,7 @@ pub(super) fn requirement_key(of: RequirementsOf) -> Value {
             "self != \"kubernetes.io/hostname\"",
         ),
     ];
-    if of == RequirementsOf::NodePool {
+    if of == RequirementsOf::Pool {
         rules.insert(
             1,
             rule(
@@ -111,7 +111,7 @@ pub(super) fn taints() -> Value {
 }
 
 /// A list of taints that somebody else will check.
-pub(super) fn unchecked_taints() -> Value {
+pub(in crate::api) fn unchecked_taints() -> Value {
     json!({
         "items": {
             "description": "A taint on a node.",
@@ -143,7 +143,7 @@ pub(super) fn class_reference_fields() -> [(&'static str, Value); 3] {
 
 /// How much a kind's schema demands of a condition (surface T22).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ConditionSchema {
+pub(in crate::api) enum ConditionSchema {
     /// Reason and message must be there.
     Strict,
     /// Reason and message may be absent or empty.
@@ -151,7 +151,7 @@ pub(super) enum ConditionSchema {
 }
 
 /// The items of a list of conditions.
-pub(super) fn condition(schema: ConditionSchema) -> Value {
+pub(in crate::api) fn condition(schema: ConditionSchema) -> Value {
     let mut condition = json!({
         "description": "One thing that is known, or not, about the object.",
         "properties": {

@@ -1,23 +1,23 @@
-//! The four definitions: what each kind's schema has beyond its type (surface §1.1 to §1.5).
+//! The definitions: what each kind's schema has beyond its type (surface §1.5).
 //!
 //! Relies on `assemble` and `fragments`; called through [`all`].
 
 use super::assemble::{Definition, Schema};
 use super::fragments::{
     ConditionSchema, RequirementsOf, class_reference_fields, condition, min_values, quantity, requirement_key,
-    requirement_values, requirements, rule, taints, unchecked_taints,
+    requirement_values, requirements, rule, taints,
 };
 use super::patterns;
 use crate::api::{
     NodeClaim, NodeClaimSpec, NodeClaimStatus, NodeOverlay, NodeOverlaySpec, NodeOverlayStatus, NodePool, NodePoolSpec,
-    NodePoolStatus, RackspaceSpotNodeClassSpec, RackspaceSpotNodeClassStatus,
+    NodePoolStatus, nodeclass,
 };
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
 /// All our definitions, in the order of their file names.
 pub fn all() -> Vec<Definition> {
-    vec![nodeclass(), nodeclaim(), nodeoverlay(), nodepool()]
+    vec![nodeclass::definition(), nodeclaim(), nodeoverlay(), nodepool()]
 }
 
 fn nodepool() -> Definition {
@@ -32,6 +32,30 @@ fn nodepool() -> Definition {
             "template.metadata.labels{}",
             json!({ "maxLength": 63, "pattern": patterns::LABEL_VALUE, "type": "string" }),
         )
+        .replace("limits{}", quantity())
+        .merge("replicas", json!({ "minimum": 0 }))
+        .merge("weight", json!({ "maximum": 100, "minimum": 1 }));
+    let spec = with_machine_fields(with_disruption(spec), "template.spec", RequirementsOf::Pool).merge(
+        "template.spec.nodeClassRef",
+        json!({ "x-kubernetes-validations": [
+            rule("nodeClassRef.group is immutable", "self.group == oldSelf.group"),
+            rule("nodeClassRef.kind is immutable", "self.kind == oldSelf.kind"),
+        ] }),
+    );
+    let status = Schema::of::<NodePoolStatus>()
+        .replace("resources{}", quantity())
+        .merge("nodes", json!({ "default": 0 }))
+        .replace("conditions[]", condition(ConditionSchema::Strict));
+    derived::<NodePool>(&Schema::object(
+        "NodePool says which nodes may be created, how many, and when they may go again.",
+        &["spec"],
+        spec,
+        status,
+    ))
+}
+
+fn with_disruption(schema: Schema) -> Schema {
+    schema
         .merge(
             "disruption",
             json!({ "default": { "consolidateAfter": "0s" }, "required": ["consolidateAfter"] }),
@@ -68,26 +92,6 @@ fn nodepool() -> Definition {
             "disruption.budgets[].duration",
             json!({ "pattern": patterns::BUDGET_DURATION }),
         )
-        .replace("limits{}", quantity())
-        .merge("replicas", json!({ "minimum": 0 }))
-        .merge("weight", json!({ "maximum": 100, "minimum": 1 }));
-    let spec = with_machine_fields(spec, "template.spec", RequirementsOf::NodePool).merge(
-        "template.spec.nodeClassRef",
-        json!({ "x-kubernetes-validations": [
-            rule("nodeClassRef.group is immutable", "self.group == oldSelf.group"),
-            rule("nodeClassRef.kind is immutable", "self.kind == oldSelf.kind"),
-        ] }),
-    );
-    let status = Schema::of::<NodePoolStatus>()
-        .replace("resources{}", quantity())
-        .merge("nodes", json!({ "default": 0 }))
-        .replace("conditions[]", condition(ConditionSchema::Strict));
-    derived::<NodePool>(&Schema::object(
-        "NodePool says which nodes may be created, how many, and when they may go again.",
-        &["spec"],
-        spec,
-        status,
-    ))
 }
 
 fn static_pool_rules() -> Value {
@@ -160,7 +164,7 @@ fn with_requirements(schema: Schema, at: &str, of: RequirementsOf) -> Schema {
 }
 
 fn nodeclaim() -> Definition {
-    let spec = with_machine_fields(Schema::of::<NodeClaimSpec>(), "", RequirementsOf::NodeClaim)
+    let spec = with_machine_fields(Schema::of::<NodeClaimSpec>(), "", RequirementsOf::Claim)
         .merge(
             "",
             json!({ "x-kubernetes-validations": [rule("spec is immutable", "self == oldSelf")] }),
@@ -185,28 +189,24 @@ fn nodeclaim() -> Definition {
 }
 
 fn nodeoverlay() -> Definition {
-    let spec = with_requirements(
-        Schema::of::<NodeOverlaySpec>(),
-        "requirements",
-        RequirementsOf::NodeOverlay,
-    )
-    .merge(
-        "",
-        json!({ "required": ["requirements"], "x-kubernetes-validations": [
+    let spec = with_requirements(Schema::of::<NodeOverlaySpec>(), "requirements", RequirementsOf::Overlay)
+        .merge(
+            "",
+            json!({ "required": ["requirements"], "x-kubernetes-validations": [
                 rule("cannot set both 'price' and 'priceAdjustment'", "!has(self.price) || !has(self.priceAdjustment)")
             ] }),
-    )
-    .merge(
-        "capacity",
-        json!({ "x-kubernetes-validations": [rule(
+        )
+        .merge(
+            "capacity",
+            json!({ "x-kubernetes-validations": [rule(
                 "invalid resource restricted",
                 "self.all(x, !(x in ['cpu', 'memory', 'ephemeral-storage', 'pods']))",
             )] }),
-    )
-    .replace("capacity{}", quantity())
-    .merge("price", json!({ "pattern": patterns::PRICE }))
-    .merge("priceAdjustment", json!({ "pattern": patterns::PRICE_ADJUSTMENT }))
-    .merge("weight", json!({ "maximum": 10000, "minimum": 1 }));
+        )
+        .replace("capacity{}", quantity())
+        .merge("price", json!({ "pattern": patterns::PRICE }))
+        .merge("priceAdjustment", json!({ "pattern": patterns::PRICE_ADJUSTMENT }))
+        .merge("weight", json!({ "maximum": 10000, "minimum": 1 }));
     let status = Schema::of::<NodeOverlayStatus>().replace("conditions[]", condition(ConditionSchema::Strict));
     derived::<NodeOverlay>(&Schema::object(
         "NodeOverlay corrects the price or the capacity of the instance types it selects.",
@@ -214,55 +214,6 @@ fn nodeoverlay() -> Definition {
         spec,
         status,
     ))
-}
-
-/// Neither spec nor status is required, and there is no CEL at all (surface §1.4).
-fn nodeclass() -> Definition {
-    let spec = Schema::of::<RackspaceSpotNodeClassSpec>()
-        .merge(
-            "bidPercentile",
-            json!({ "default": "P80", "enum": ["P20", "P50", "P80"] }),
-        )
-        .replace("taints", unchecked_taints());
-    let status = Schema::of::<RackspaceSpotNodeClassStatus>()
-        .replace("conditions[]", condition(ConditionSchema::Strict))
-        .merge(
-            "conditions",
-            json!({ "x-kubernetes-list-map-keys": ["type"], "x-kubernetes-list-type": "map" }),
-        );
-    let schema = Schema::object(
-        "RackspaceSpotNodeClass says how machines of Rackspace Spot are bid for, and what is put on their nodes.",
-        &[],
-        spec,
-        status,
-    );
-    let manifest = json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": { "name": "rackspacespotnodeclasses.karpenter.rackspace.com" },
-        "spec": {
-            "group": "karpenter.rackspace.com",
-            "names": {
-                "categories": ["karpenter"],
-                "kind": "RackspaceSpotNodeClass",
-                "plural": "rackspacespotnodeclasses",
-                "shortNames": ["rsnc", "rsncs"],
-                "singular": "rackspacespotnodeclass",
-            },
-            "scope": "Cluster",
-            "versions": [{
-                "additionalPrinterColumns": [
-                    { "jsonPath": ".status.conditions[?(@.type=='Ready')].status", "name": "Ready", "type": "string" },
-                    { "jsonPath": ".metadata.creationTimestamp", "name": "Age", "type": "date" },
-                ],
-                "name": "v1",
-                "served": true,
-                "storage": true,
-                "subresources": { "status": {} },
-            }],
-        },
-    });
-    Definition::new(manifest, &schema)
 }
 
 /// A definition whose names, columns and subresources the type's derive has.

@@ -10,4 +10,6 @@ mod kinds;
 pub mod patterns;
 
 pub use assemble::Definition;
+pub(super) use assemble::Schema;
+pub(super) use fragments::{ConditionSchema, condition, unchecked_taints};
 pub use kinds::all;

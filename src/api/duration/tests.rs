@@ -5,9 +5,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 fn vectors() -> Vec<Value> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/vectors/algebra/duration.jsonl");
-    std::fs::read_to_string(path)
-        .unwrap()
+    include_str!("../../../tests/data/vectors/algebra/duration.jsonl")
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()

@@ -14,18 +14,15 @@ fn with_requirements(requirements: Value) -> NodePool {
     )
 }
 
-fn vectors(name: &str) -> Vec<Value> {
-    let path = format!("{}/tests/data/vectors/algebra/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
-    std::fs::read_to_string(path)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+fn vectors(lines: &str) -> Vec<Value> {
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
 fn requirements_are_judged_as_upstream_judges_them() {
-    let vectors = vectors("validate-requirement");
+    let vectors = vectors(include_str!(
+        "../../../tests/data/vectors/algebra/validate-requirement.jsonl"
+    ));
     assert!(vectors.len() > 15, "the vectors are incomplete");
     for vector in vectors {
         let requirement = decode(vector["requirement"].clone()).unwrap();
@@ -43,7 +40,7 @@ fn requirements_are_judged_as_upstream_judges_them() {
 #[test]
 fn labels_are_sorted_as_upstream_sorts_them() {
     // surface §2.3
-    for vector in vectors("labels") {
+    for vector in vectors(include_str!("../../../tests/data/vectors/algebra/labels.jsonl")) {
         let label = vector["label"].as_str().unwrap();
         assert_eq!(labels::domain(label), vector["domain"].as_str().unwrap(), "{label}");
         assert_eq!(

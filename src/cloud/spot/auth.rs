@@ -25,6 +25,9 @@ const RENEW_BEFORE: TimeDelta = TimeDelta::seconds(60);
 /// Refused credentials are not tried again before this: they do not heal by asking.
 const PAUSE_AFTER_REFUSAL: Duration = Duration::from_secs(30);
 
+/// The OAuth client of the platform's own console, a public one (rackspace-spot §2.1).
+pub const PUBLIC_CLIENT_ID: &str = "mwG3lUMV8KyeMqHe4fJ5Bb3nM1vBvRNa";
+
 /// Why there is no bearer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AuthError {

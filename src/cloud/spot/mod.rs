@@ -6,14 +6,29 @@
 //! ```
 
 pub mod auth;
+pub mod catalogue;
 pub mod client;
+pub mod cooldown;
 pub mod error;
+pub mod feed;
+pub mod labels;
+mod launch;
 pub mod limits;
+pub mod nodeclasses;
 pub mod operations;
+pub mod orders;
+pub mod provider;
 pub mod reader;
+pub mod stock;
 pub mod transport;
 pub mod types;
+pub mod view;
 
-pub use auth::{AuthSettings, Tokens};
+pub use auth::{AuthSettings, PUBLIC_CLIENT_ID, Tokens};
 pub use client::{ClientSettings, SpotClient};
 pub use error::SpotError;
+pub use feed::PriceFeed;
+pub use limits::RetrySettings;
+pub use nodeclasses::NodeClasses;
+pub use provider::{Discovery, ProviderSettings, SpotProvider};
+pub use transport::{ConnectionSettings, HttpTransport, ServiceTransport, Transport, TransportError};

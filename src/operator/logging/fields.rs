@@ -3,7 +3,7 @@
 //! Used by [`LogLayer`](super::LogLayer). Numbers and booleans stay what they are, everything else is a text, except two things that upstream shows as
 //! objects: references (`NodeClaim="default-x"` becomes `{"name":"default-x"}`) and what is wrapped in [`Structured`](crate::telemetry::Structured).
 
-use crate::telemetry::Structured;
+use crate::telemetry::{Structured, with_causes};
 use serde_json::{Value, json};
 use std::fmt::Debug;
 use tracing::field::{Field, Visit};
@@ -72,10 +72,7 @@ impl Visit for Fields {
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        // Causes are not part of an error's own text (house-style §2.4), so the line joins them.
-        let causes = std::iter::successors(Some(value), |error| error.source());
-        let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-        self.put_text(field.name(), &text);
+        self.put_text(field.name(), &with_causes(value));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {

@@ -1,0 +1,3 @@
+//! The commands of the `sandbox` binary, one module each.
+
+pub mod cloud;

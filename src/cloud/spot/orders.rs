@@ -1,0 +1,517 @@
+//! What this process remembers of the pools it asked for, and the judgement what became of each.
+//!
+//! The memory holds what the platform does not tell: that a server was attached before, and which; that a create was sent whose answer never came;
+//! that a deletion was asked for. [`judge`] is pure. After a restart the memory is empty and the claim's own record fills in. Called by the provider.
+
+use crate::cloud::provider::{AWAITING_SERVER_ASSIGNMENT, CreateOutcome, MachineIdentity, MachineState, Stage};
+use crate::cloud::spot::labels::is_ours;
+use crate::cloud::spot::types::{Pool, PoolKind};
+use crate::cloud::spot::view::View;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Scheme of the first provider ID (surface §2.6).
+pub const SCHEME: &str = "rackspacespot://";
+/// A server that left is believed gone after this many views without it: one could be a hiccup, and the price of a mistake is a node.
+const VIEWS_WITHOUT: u32 = 2;
+/// Orders remembered; the platform's own limit is 1,000 servers.
+const MOST_ORDERS: usize = 20_000;
+/// Custom labels of one pool are written again at most this often.
+const BETWEEN_HEALINGS: Duration = Duration::from_mins(10);
+/// Views that follow each other faster than this count once.
+const BETWEEN_VIEWS: Duration = Duration::from_secs(4);
+
+/// The provider ID of a pool before its node has one.
+pub fn provider_id(cloudspace: &str, kind: PoolKind, uid: &str) -> String {
+    format!("{SCHEME}{cloudspace}/{}/{uid}", kind.word())
+}
+
+/// One pool that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// Its kind.
+    pub kind: PoolKind,
+    /// Its server class.
+    pub server_class: String,
+    /// When a create was last sent.
+    pub sent: Instant,
+    /// When a create was answered; none while the outcome is unknown.
+    pub accepted: Option<Instant>,
+    /// The first server that was attached, by its key.
+    pub server: Option<String>,
+    /// Views in a row without that server, and when the last of them began.
+    pub without: Option<(u32, Instant)>,
+}
+
+/// What is remembered, by claim UID.
+#[derive(Debug, Default)]
+pub struct Orders {
+    orders: BTreeMap<String, Order>,
+    deletions: BTreeMap<(PoolKind, String), Instant>,
+    healed: BTreeMap<String, Instant>,
+}
+
+impl Orders {
+    /// One order.
+    pub fn get(&self, uid: &str) -> Option<&Order> {
+        self.orders.get(uid)
+    }
+
+    /// A create is about to be sent: until it is answered, its outcome is unknown.
+    pub fn sending(&mut self, uid: &str, kind: PoolKind, server_class: &str, now: Instant) {
+        let order = Order {
+            kind,
+            server_class: server_class.to_owned(),
+            sent: now,
+            accepted: None,
+            server: None,
+            without: None,
+        };
+        if self.orders.len() >= MOST_ORDERS
+            && let Some(oldest) = self
+                .orders
+                .iter()
+                .min_by_key(|(_, order)| order.sent)
+                .map(|(uid, _)| uid.clone())
+        {
+            self.forget(&oldest);
+        }
+        self.orders.insert(uid.to_owned(), order);
+    }
+
+    /// A create was answered, or its pool was found.
+    pub fn accepted(&mut self, uid: &str, kind: PoolKind, server_class: &str, now: Instant) {
+        self.sending(uid, kind, server_class, now);
+        if let Some(order) = self.orders.get_mut(uid) {
+            order.accepted = Some(now);
+        }
+    }
+
+    /// A create was refused: there is no such pool.
+    pub fn forget(&mut self, uid: &str) {
+        self.orders.remove(uid);
+        self.healed.remove(uid);
+        for kind in PoolKind::ALL {
+            self.deletions.remove(&(kind, uid.to_owned()));
+        }
+    }
+
+    /// Remembers that a deletion was accepted.
+    pub fn deleting(&mut self, kind: PoolKind, uid: &str, now: Instant) {
+        self.deletions.insert((kind, uid.to_owned()), now);
+    }
+
+    /// When a deletion was accepted.
+    pub fn deletion(&self, kind: PoolKind, uid: &str) -> Option<Instant> {
+        self.deletions.get(&(kind, uid.to_owned())).copied()
+    }
+
+    /// A pool is not there any more.
+    pub fn deletion_done(&mut self, kind: PoolKind, uid: &str) {
+        self.deletions.remove(&(kind, uid.to_owned()));
+    }
+
+    /// Whether a pool's labels may be written again now; remembers that they are.
+    pub fn may_heal(&mut self, uid: &str, now: Instant) -> bool {
+        if self
+            .healed
+            .get(uid)
+            .is_some_and(|at| now.saturating_duration_since(*at) < BETWEEN_HEALINGS)
+        {
+            return false;
+        }
+        self.healed.insert(uid.to_owned(), now);
+        true
+    }
+
+    /// Judges a machine by a view and remembers what that shows.
+    pub fn judge(&mut self, cloudspace: &str, machine: &MachineIdentity, view: &View) -> Judgement {
+        let judgement = judge(cloudspace, self.orders.get(&machine.claim_uid), machine, view);
+        if judgement.first_server.is_none() && judgement.without.is_none() {
+            if let Some(order) = self.orders.get_mut(&machine.claim_uid) {
+                order.without = None;
+            }
+            return judgement;
+        }
+        // Known only from the claim's record, after a restart: remembered from here on.
+        let (kind, class) = (judgement.kind.unwrap_or(PoolKind::Spot), judgement.server_class.clone());
+        let order = self.orders.entry(machine.claim_uid.clone()).or_insert_with(|| Order {
+            kind,
+            server_class: class.unwrap_or_default(),
+            sent: view.began,
+            accepted: Some(view.began),
+            server: None,
+            without: None,
+        });
+        if judgement.first_server.is_some() {
+            order.server.clone_from(&judgement.first_server);
+        }
+        order.without = judgement.without;
+        judgement
+    }
+}
+
+/// The kinds in which a machine's pool may be: the order's, else the claim's recorded one, else both; never guessed (architecture §7.6).
+pub fn kinds_of(order: Option<&Order>, machine: &MachineIdentity) -> Vec<PoolKind> {
+    let known = order
+        .map(|order| order.kind)
+        .or_else(|| PoolKind::of(machine.capacity_type?));
+    known.map_or_else(|| PoolKind::ALL.to_vec(), |kind| vec![kind])
+}
+
+/// What a view shows of one machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// For the caller.
+    pub state: MachineState,
+    /// The kind of its pool, if it was found.
+    pub kind: Option<PoolKind>,
+    /// The class of its pool, if it was found.
+    pub server_class: Option<String>,
+    /// A server that was not known before.
+    pub first_server: Option<String>,
+    /// Views in a row without the server that was attached, and when the last of them began.
+    pub without: Option<(u32, Instant)>,
+    /// The pool lost our mark although it is not being deleted (architecture §7.5).
+    pub wiped: Option<BTreeMap<String, String>>,
+}
+
+impl Judgement {
+    fn of(state: MachineState) -> Self {
+        Self {
+            state,
+            kind: None,
+            server_class: None,
+            first_server: None,
+            without: None,
+            wiped: None,
+        }
+    }
+}
+
+/// Judges one machine by a view.
+pub fn judge(cloudspace: &str, order: Option<&Order>, machine: &MachineIdentity, view: &View) -> Judgement {
+    let kinds = kinds_of(order, machine);
+    let pool = kinds
+        .iter()
+        .find_map(|kind| view.pools.get(&(*kind, machine.claim_uid.clone())));
+    let Some(pool) = pool else {
+        return Judgement::of(absent(cloudspace, &kinds, order, machine, view));
+    };
+    let id = provider_id(cloudspace, pool.kind, &machine.claim_uid);
+    let present = |stage| MachineState::Present {
+        stage,
+        provider_id: Some(id.clone()),
+        going_away: pool.deleting,
+    };
+    let found = |state| Judgement {
+        kind: Some(pool.kind),
+        server_class: Some(pool.server_class.clone()),
+        wiped: (!pool.deleting && !is_ours(&pool.custom_labels)).then(|| pool.custom_labels.clone()),
+        ..Judgement::of(state)
+    };
+    let Some(servers) = view.cloudspace.as_ref().filter(|c| c.assigned_servers.is_some()) else {
+        return found(MachineState::Unknown);
+    };
+    let servers: Vec<&str> = servers.servers_of(&machine.claim_uid).collect();
+    let before = order.and_then(|order| order.server.as_deref());
+    let was_attached = before.is_some() || machine.provider_id.as_deref().is_some_and(|id| !id.starts_with(SCHEME));
+    match (servers.first(), before) {
+        // A second server for one claim never becomes its node (architecture §7.21).
+        (Some(_), Some(first)) if !servers.contains(&first) => found(MachineState::Taken),
+        (Some(_), Some(_)) => found(present(Stage::Attached)),
+        (Some(server), None) => Judgement {
+            first_server: Some((*server).to_owned()),
+            ..found(present(Stage::Attached))
+        },
+        (None, _) if was_attached => {
+            let without = one_more(order.and_then(|order| order.without), view.began);
+            let state = if without.0 >= VIEWS_WITHOUT {
+                MachineState::Taken
+            } else {
+                present(Stage::Attached)
+            };
+            Judgement {
+                without: Some(without),
+                ..found(state)
+            }
+        }
+        (None, _) => found(present(waiting(pool))),
+    }
+}
+
+fn one_more(before: Option<(u32, Instant)>, began: Instant) -> (u32, Instant) {
+    match before {
+        None => (1, began),
+        Some((count, at)) if began.saturating_duration_since(at) >= BETWEEN_VIEWS => (count.saturating_add(1), began),
+        Some(same) => same,
+    }
+}
+
+/// What the absence of a pool means.
+fn absent(
+    cloudspace: &str,
+    kinds: &[PoolKind],
+    order: Option<&Order>,
+    machine: &MachineIdentity,
+    view: &View,
+) -> MachineState {
+    if !kinds.iter().all(|kind| view.complete.contains(kind)) {
+        return MachineState::Unknown;
+    }
+    match order {
+        // The view began before the create was answered (or, without an answer, sent): it says nothing about this pool.
+        Some(order) if view.began <= order.accepted.unwrap_or(order.sent) => MachineState::Present {
+            stage: Stage::Waiting {
+                reason: AWAITING_SERVER_ASSIGNMENT,
+                message: format!("{} pool ordered", order.kind.word()),
+            },
+            provider_id: Some(provider_id(cloudspace, order.kind, &machine.claim_uid)),
+            going_away: false,
+        },
+        _ => MachineState::Absent,
+    }
+}
+
+fn waiting(pool: &Pool) -> Stage {
+    let status = if pool.status.is_empty() {
+        "not looked at yet"
+    } else {
+        pool.status.as_str()
+    };
+    let what = match pool.kind {
+        PoolKind::Spot => format!(
+            "bid of {} for {} is {status} (won {} of {})",
+            pool.bid.map_or_else(|| "?".to_owned(), |bid| format!("${bid}")),
+            pool.server_class,
+            pool.won,
+            pool.desired
+        ),
+        PoolKind::OnDemand => format!("order of {} is {status}", pool.server_class),
+    };
+    Stage::Waiting {
+        reason: AWAITING_SERVER_ASSIGNMENT,
+        message: format!("{what}; no server is attached yet"),
+    }
+}
+
+/// Whether "not found" is the last word about a machine: not while a create may still take effect.
+pub fn absence_is_final(
+    order: Option<&Order>,
+    outcome: CreateOutcome,
+    started: Instant,
+    settles_in: Duration,
+    now: Instant,
+) -> bool {
+    match (order, outcome) {
+        (Some(order), _) if order.accepted.is_none() => now.saturating_duration_since(order.sent) >= settles_in,
+        (Some(_), _) | (None, CreateOutcome::NeverSent | CreateOutcome::Known) => true,
+        // An earlier process may have sent it just before it ended.
+        (None, CreateOutcome::Unknown) => now.saturating_duration_since(started) >= settles_in,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cloud::spot::types::Cloudspace;
+    use std::collections::BTreeSet;
+
+    const UID: &str = "7f3b0c52-4c1e-4f0e-9a55-0d2f6a1b9c11";
+
+    fn pool(kind: PoolKind) -> Pool {
+        Pool {
+            kind,
+            name: UID.into(),
+            cloudspace: "cs".into(),
+            server_class: "c".into(),
+            bid: None,
+            desired: 1,
+            custom_labels: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            created: None,
+            deleting: false,
+            status: "Fulfilled".into(),
+            won: 1,
+        }
+    }
+
+    /// A view that began so many seconds after `start`, with pools and server keys.
+    fn view(start: Instant, seconds: u64, pools: &[PoolKind], servers: &[&str]) -> View {
+        View {
+            began: start + Duration::from_secs(seconds),
+            cloudspace: Some(Cloudspace {
+                name: "cs".into(),
+                region: "r".into(),
+                phase: "Ready".into(),
+                assigned_servers: Some(servers.iter().map(|s| (*s).to_owned()).collect()),
+            }),
+            pools: pools
+                .iter()
+                .map(|kind| ((*kind, UID.to_owned()), pool(*kind)))
+                .collect(),
+            complete: PoolKind::ALL.into_iter().collect::<BTreeSet<_>>(),
+        }
+    }
+
+    fn machine() -> MachineIdentity {
+        MachineIdentity {
+            claim_uid: UID.into(),
+            ..MachineIdentity::default()
+        }
+    }
+
+    fn stage(judgement: &Judgement) -> &Stage {
+        match &judgement.state {
+            MachineState::Present { stage, .. } => stage,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn key(suffix: &str) -> String {
+        format!("{UID}-{suffix}")
+    }
+
+    #[test]
+    fn a_server_is_attached_when_a_key_begins_with_the_pools_name() {
+        // architecture §7.13
+        let start = Instant::now();
+        let mut orders = Orders::default();
+        orders.accepted(UID, PoolKind::Spot, "c", start);
+        let other = "00000000-0000-4000-8000-000000000000-abcde";
+        let waiting = orders.judge("cs", &machine(), &view(start, 5, &[PoolKind::Spot], &[other]));
+        assert!(matches!(
+            stage(&waiting),
+            Stage::Waiting {
+                reason: AWAITING_SERVER_ASSIGNMENT,
+                ..
+            }
+        ));
+        let attached = orders.judge(
+            "cs",
+            &machine(),
+            &view(start, 10, &[PoolKind::Spot], &[other, &key("abcde")]),
+        );
+        assert_eq!(stage(&attached), &Stage::Attached);
+        assert_eq!(attached.first_server, Some(key("abcde")));
+        assert!(
+            matches!(&attached.state, MachineState::Present { provider_id: Some(id), .. }
+            if id == &format!("rackspacespot://cs/spot/{UID}"))
+        );
+    }
+
+    #[test]
+    fn a_server_that_left_two_views_in_a_row_was_taken_and_one_view_proves_nothing() {
+        // architecture §7.21
+        let start = Instant::now();
+        let mut orders = Orders::default();
+        orders.accepted(UID, PoolKind::Spot, "c", start);
+        let see = |orders: &mut Orders, at, servers: &[&str]| {
+            orders
+                .judge("cs", &machine(), &view(start, at, &[PoolKind::Spot], servers))
+                .state
+        };
+        see(&mut orders, 5, &[&key("a")]);
+        assert!(matches!(
+            see(&mut orders, 10, &[]),
+            MachineState::Present {
+                stage: Stage::Attached,
+                ..
+            }
+        ));
+        // the same view again counts once
+        assert!(matches!(see(&mut orders, 10, &[]), MachineState::Present { .. }));
+        assert!(matches!(
+            see(&mut orders, 15, &[&key("a")]),
+            MachineState::Present { .. }
+        ));
+        assert!(matches!(see(&mut orders, 20, &[]), MachineState::Present { .. }));
+        assert_eq!(see(&mut orders, 25, &[]), MachineState::Taken);
+    }
+
+    #[test]
+    fn a_second_server_for_one_claim_never_becomes_its_node() {
+        // architecture §7.21
+        let start = Instant::now();
+        let mut orders = Orders::default();
+        orders.accepted(UID, PoolKind::Spot, "c", start);
+        orders.judge("cs", &machine(), &view(start, 5, &[PoolKind::Spot], &[&key("a")]));
+        let second = orders.judge("cs", &machine(), &view(start, 99, &[PoolKind::Spot], &[&key("b")]));
+        assert_eq!(second.state, MachineState::Taken);
+    }
+
+    #[test]
+    fn after_a_restart_the_claims_provider_id_tells_that_a_server_was_attached() {
+        let start = Instant::now();
+        let mut orders = Orders::default();
+        let joined = MachineIdentity {
+            provider_id: Some("openstack:///be48".into()),
+            ..machine()
+        };
+        orders.judge("cs", &joined, &view(start, 5, &[PoolKind::Spot], &[]));
+        let second = orders.judge("cs", &joined, &view(start, 10, &[PoolKind::Spot], &[]));
+        assert_eq!(second.state, MachineState::Taken);
+    }
+
+    #[test]
+    fn absence_counts_only_in_a_view_that_is_complete_and_newer_than_the_order() {
+        let start = Instant::now();
+        let mut orders = Orders::default();
+        orders.accepted(UID, PoolKind::Spot, "c", start + Duration::from_secs(10));
+        let state = |orders: &mut Orders, view: View| orders.judge("cs", &machine(), &view).state;
+        assert!(matches!(
+            state(&mut orders, view(start, 9, &[], &[])),
+            MachineState::Present { .. }
+        ));
+        let mut partial = view(start, 20, &[], &[]);
+        partial.complete.remove(&PoolKind::Spot);
+        assert_eq!(state(&mut orders, partial), MachineState::Unknown);
+        assert_eq!(state(&mut orders, view(start, 20, &[], &[])), MachineState::Absent);
+    }
+
+    #[test]
+    fn both_kinds_are_looked_at_when_the_capacity_type_is_unknown() {
+        // architecture §7.6
+        let start = Instant::now();
+        let found = judge("cs", None, &machine(), &view(start, 1, &[PoolKind::OnDemand], &[]));
+        assert_eq!(found.kind, Some(PoolKind::OnDemand));
+        let recorded = MachineIdentity {
+            capacity_type: Some(PoolKind::Spot.capacity_type()),
+            ..machine()
+        };
+        assert_eq!(kinds_of(None, &recorded), [PoolKind::Spot]);
+    }
+
+    #[test]
+    fn a_cloudspace_without_status_says_nothing_about_servers() {
+        let start = Instant::now();
+        let mut silent = view(start, 5, &[PoolKind::Spot], &[]);
+        if let Some(cloudspace) = &mut silent.cloudspace {
+            cloudspace.assigned_servers = None;
+        }
+        assert_eq!(judge("cs", None, &machine(), &silent).state, MachineState::Unknown);
+    }
+
+    #[test]
+    fn not_found_is_not_the_last_word_while_a_create_may_still_take_effect() {
+        let start = Instant::now();
+        let settles = Duration::from_secs(60);
+        let mut orders = Orders::default();
+        orders.sending(UID, PoolKind::Spot, "c", start);
+        let is_final = |orders: &Orders, outcome, after| {
+            absence_is_final(
+                orders.get(UID),
+                outcome,
+                start,
+                settles,
+                start + Duration::from_secs(after),
+            )
+        };
+        assert!(!is_final(&orders, CreateOutcome::Known, 59));
+        assert!(is_final(&orders, CreateOutcome::Known, 60));
+        orders.forget(UID);
+        assert!(!is_final(&orders, CreateOutcome::Unknown, 59));
+        assert!(is_final(&orders, CreateOutcome::NeverSent, 0));
+    }
+}

@@ -1,0 +1,359 @@
+//! One kind's objects, and the rules by which observations and assumptions get along (architecture §3.2).
+//!
+//! Newest version wins, whoever brings it. An assumption is an entry that no watch has confirmed; it ends by
+//!
+//! | what | and then |
+//! |---|---|
+//! | an event at or past its version | the event holds |
+//! | a deletion of its UID | it is gone |
+//! | a list begun after the write, which is one whose version is at or past it | the list holds |
+//! | a list that shows an older version than we know | stale, or the server was set back: in doubt, it is read at once |
+//! | a bookmark at or past its version | in doubt: it is read at once |
+//! | 30 s without any of these | in doubt: it is read |
+//! | the answer to that read | the answer holds |
+//!
+//! UIDs whose deletion was told stay gone: a late event or a stale list does not bring them back. Relies on nothing; [`Cluster`](super::Cluster) owns one per kind.
+
+use super::delta::Source;
+use super::object::{Entry, Key, Uid, Version};
+use chrono::{DateTime, TimeDelta, Utc};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// After this long without confirmation an assumption is read.
+pub const DOUBT_AFTER: TimeDelta = TimeDelta::seconds(30);
+/// This many UIDs that are gone are remembered per kind.
+const GRAVES: usize = 4096;
+
+/// Objects by key; a copy shares everything until one side changes.
+pub type Entries<T> = Arc<BTreeMap<Key, Arc<Entry<T>>>>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Assumed {
+    version: Version,
+    since: DateTime<Utc>,
+    /// When it shall be read, if nothing ends it before.
+    read_at: DateTime<Utc>,
+}
+
+/// What applying something did to one key.
+#[derive(Debug)]
+pub struct Moved<T> {
+    /// What was there.
+    pub old: Option<Arc<Entry<T>>>,
+    /// What is there now.
+    pub new: Option<Arc<Entry<T>>>,
+}
+
+/// One kind's objects.
+#[derive(Debug)]
+pub struct Table<T> {
+    entries: Entries<T>,
+    assumed: BTreeMap<Key, Assumed>,
+    graves: BTreeSet<Uid>,
+    grave_order: VecDeque<Uid>,
+    /// Up to where each watch of this kind has told everything.
+    frontier: BTreeMap<Source, Version>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self {
+            entries: Arc::default(),
+            assumed: BTreeMap::new(),
+            graves: BTreeSet::new(),
+            grave_order: VecDeque::new(),
+            frontier: BTreeMap::new(),
+        }
+    }
+}
+
+impl<T> Table<T> {
+    /// The objects; cheap.
+    pub fn entries(&self) -> Entries<T> {
+        Arc::clone(&self.entries)
+    }
+
+    /// One object.
+    pub fn get(&self, key: &Key) -> Option<&Arc<Entry<T>>> {
+        self.entries.get(key)
+    }
+
+    /// How many of the objects no watch has confirmed yet.
+    pub fn assumptions(&self) -> usize {
+        self.assumed.len()
+    }
+
+    /// A watch told of this object.
+    pub fn apply(&mut self, source: &Source, entry: Arc<Entry<T>>) -> Option<Moved<T>> {
+        self.reach(source, entry.meta.version);
+        if self.is_buried(&entry.meta.uid) {
+            return None;
+        }
+        if let Some(known) = self.entries.get(&entry.meta.key) {
+            if entry.meta.version.is_older_than(known.meta.version) {
+                return None;
+            }
+        }
+        self.bury_predecessor(&entry);
+        self.assumed.remove(&entry.meta.key);
+        Some(self.put(entry))
+    }
+
+    /// A watch told that this UID is gone.
+    pub fn delete(&mut self, source: &Source, key: &Key, uid: &Uid, version: Version) -> Option<Moved<T>> {
+        self.reach(source, version);
+        self.bury(uid);
+        self.take_if(key, uid)
+    }
+
+    /// A complete list. Yields one movement per key that moved.
+    pub fn list(
+        &mut self,
+        source: &Source,
+        version: Version,
+        began: DateTime<Utc>,
+        listed: Vec<Arc<Entry<T>>>,
+        unread: &BTreeSet<Key>,
+    ) -> Vec<Moved<T>> {
+        let mut present: BTreeSet<Key> = listed.iter().map(|entry| entry.meta.key.clone()).collect();
+        present.extend(unread.iter().cloned());
+        let mut moved = Vec::new();
+        for (key, known) in self.missing(source, &present) {
+            if self.list_knows(&key, version, began) {
+                moved.extend(self.take_if(&key, &known.meta.uid));
+            } else {
+                self.doubt(&key, known.meta.version, began);
+            }
+        }
+        for entry in listed {
+            let key = entry.meta.key.clone();
+            let confirmed = self.list_knows(&key, version, began) && self.assumed.remove(&key).is_some();
+            let (untold, shown) = (self.is_buried(&entry.meta.uid), entry.meta.version);
+            if confirmed && !untold {
+                // The list is newer than the write, so it holds whatever it shows.
+                self.bury_predecessor(&entry);
+                moved.push(self.put(entry));
+            } else if let Some(movement) = self.apply(source, entry) {
+                moved.push(movement);
+            } else if !untold && let Some(newest) = self.entries.get(&key).map(|known| known.meta.version) {
+                self.doubt_if_behind(&key, shown, newest, began);
+            }
+        }
+        self.frontier.insert(source.clone(), version);
+        moved
+    }
+
+    /// The watch has told everything up to `version`: assumptions up to there are read at once.
+    pub fn bookmark(&mut self, source: &Source, version: Version) {
+        self.reach(source, version);
+        for (key, assumed) in &mut self.assumed {
+            if source.covers(key) && version.has_reached(assumed.version) {
+                assumed.read_at = assumed.since;
+            }
+        }
+    }
+
+    /// The API server answered one of our writes with this object.
+    pub fn assume(&mut self, source: &Source, entry: Arc<Entry<T>>, now: DateTime<Utc>) -> Option<Moved<T>> {
+        let meta = &entry.meta;
+        if self.is_buried(&meta.uid) {
+            return None;
+        }
+        match self.entries.get(&meta.key) {
+            // The watch was faster.
+            Some(known) if known.meta.uid == meta.uid && known.meta.version.has_reached(meta.version) => return None,
+            Some(known) if meta.version.is_older_than(known.meta.version) => return None,
+            // The watch is past the write and does not have it: it came and went.
+            None if self.has_reached(source, meta.version) => return None,
+            Some(_) | None => {}
+        }
+        self.bury_predecessor(&entry);
+        let read_at = now.checked_add_signed(DOUBT_AFTER).unwrap_or(now);
+        let assumed = Assumed {
+            version: entry.meta.version,
+            since: now,
+            read_at,
+        };
+        self.assumed.insert(entry.meta.key.clone(), assumed);
+        Some(self.put(entry))
+    }
+
+    /// The API server answered that this UID is gone.
+    pub fn assume_gone(&mut self, key: &Key, uid: &Uid) -> Option<Moved<T>> {
+        self.bury(uid);
+        self.take_if(key, uid)
+    }
+
+    /// The answer to a read that began at `began`.
+    pub fn read(
+        &mut self,
+        source: &Source,
+        key: &Key,
+        began: DateTime<Utc>,
+        found: Option<Arc<Entry<T>>>,
+    ) -> Option<Moved<T>> {
+        let in_doubt = self.assumed.get(key).is_some_and(|assumed| assumed.since <= began);
+        match found {
+            Some(entry) if in_doubt && !self.is_buried(&entry.meta.uid) => {
+                self.assumed.remove(key);
+                self.bury_predecessor(&entry);
+                Some(self.put(entry))
+            }
+            // Not a watch: it tells nothing of other objects, so the frontier stays.
+            Some(entry) => {
+                let known = self.entries.get(key);
+                let newer = known.is_none_or(|known| !entry.meta.version.is_older_than(known.meta.version));
+                let buried = self.is_buried(&entry.meta.uid);
+                let passed = known.is_none() && self.has_reached(source, entry.meta.version);
+                (newer && !buried && !passed).then(|| self.put(entry))
+            }
+            None if in_doubt => {
+                let uid = self.entries.get(key).map(|known| Arc::clone(&known.meta.uid))?;
+                self.bury(&uid);
+                self.take_if(key, &uid)
+            }
+            None => None,
+        }
+    }
+
+    /// The assumptions that somebody should read now.
+    pub fn doubts(&self, now: DateTime<Utc>) -> impl Iterator<Item = &Key> {
+        self.assumed
+            .iter()
+            .filter(move |(_, assumed)| assumed.read_at <= now)
+            .map(|(key, _)| key)
+    }
+
+    /// A doubt is being looked into; it comes up again if nothing is heard of it for as long.
+    pub fn postpone(&mut self, key: &Key, now: DateTime<Utc>) {
+        if let Some(assumed) = self.assumed.get_mut(key) {
+            assumed.read_at = now.checked_add_signed(DOUBT_AFTER).unwrap_or(now);
+        }
+    }
+
+    /// Nothing is watched any more: forgets every object of the watch.
+    pub fn forget(&mut self, source: &Source) -> Vec<Moved<T>> {
+        self.frontier.remove(source);
+        let keys: Vec<Key> = self.entries.keys().filter(|key| source.covers(key)).cloned().collect();
+        let entries = if keys.is_empty() {
+            return Vec::new();
+        } else {
+            Arc::make_mut(&mut self.entries)
+        };
+        let taken = keys.iter().filter_map(|key| entries.remove(key)).collect::<Vec<_>>();
+        self.assumed.retain(|key, _| !source.covers(key));
+        taken
+            .into_iter()
+            .map(|old| Moved {
+                old: Some(old),
+                new: None,
+            })
+            .collect()
+    }
+
+    /// Whether a list of this version and time says the truth about a key: it does unless the object was seen or written at a later version.
+    fn list_knows(&self, key: &Key, version: Version, began: DateTime<Utc>) -> bool {
+        let known = self
+            .entries
+            .get(key)
+            .map(|known| known.meta.version)
+            .unwrap_or_default();
+        if version.is_known() && known.is_known() {
+            return version.has_reached(known);
+        }
+        self.assumed.get(key).is_none_or(|assumed| began > assumed.since)
+    }
+
+    /// What is known of a watch's objects that a list does not show.
+    fn missing(&self, source: &Source, present: &BTreeSet<Key>) -> Vec<(Key, Arc<Entry<T>>)> {
+        let known = self.entries.iter();
+        let missing = known.filter(|(key, _)| source.covers(key) && !present.contains(*key));
+        missing.map(|(key, entry)| (key.clone(), Arc::clone(entry))).collect()
+    }
+
+    /// A list older than what we know is stale, or the server was set back: only a read tells which.
+    fn doubt(&mut self, key: &Key, version: Version, since: DateTime<Utc>) {
+        self.assumed.entry(key.clone()).or_insert(Assumed {
+            version,
+            since,
+            read_at: since,
+        });
+    }
+
+    fn doubt_if_behind(&mut self, key: &Key, shown: Version, newest: Version, since: DateTime<Utc>) {
+        if shown.is_older_than(newest) {
+            self.doubt(key, newest, since);
+        }
+    }
+
+    fn put(&mut self, entry: Arc<Entry<T>>) -> Moved<T> {
+        let old = Arc::make_mut(&mut self.entries).insert(entry.meta.key.clone(), Arc::clone(&entry));
+        Moved { old, new: Some(entry) }
+    }
+
+    /// Removes the entry of this key if it is still the one of this UID.
+    fn take_if(&mut self, key: &Key, uid: &Uid) -> Option<Moved<T>> {
+        // An event without UID cannot be told from one about the present object.
+        if self
+            .entries
+            .get(key)
+            .is_none_or(|entry| !uid.is_empty() && entry.meta.uid != *uid)
+        {
+            return None;
+        }
+        self.assumed.remove(key);
+        let old = Arc::make_mut(&mut self.entries).remove(key)?;
+        Some(Moved {
+            old: Some(old),
+            new: None,
+        })
+    }
+
+    /// A name with another UID than before: the one before is gone.
+    fn bury_predecessor(&mut self, entry: &Entry<T>) {
+        let known = self
+            .entries
+            .get(&entry.meta.key)
+            .map(|known| Arc::clone(&known.meta.uid));
+        if let Some(uid) = known.filter(|uid| *uid != entry.meta.uid) {
+            self.bury(&uid);
+        }
+    }
+
+    fn bury(&mut self, uid: &Uid) {
+        if uid.is_empty() || !self.graves.insert(Arc::clone(uid)) {
+            return;
+        }
+        self.grave_order.push_back(Arc::clone(uid));
+        if self.grave_order.len() > GRAVES
+            && let Some(oldest) = self.grave_order.pop_front()
+        {
+            self.graves.remove(&oldest);
+        }
+    }
+
+    fn is_buried(&self, uid: &Uid) -> bool {
+        self.graves.contains(uid)
+    }
+
+    fn has_reached(&self, source: &Source, version: Version) -> bool {
+        self.frontier
+            .get(source)
+            .is_some_and(|frontier| frontier.has_reached(version))
+    }
+
+    fn reach(&mut self, source: &Source, version: Version) {
+        match self.frontier.get_mut(source) {
+            Some(frontier) if frontier.is_older_than(version) => *frontier = version,
+            Some(_) => {}
+            None => {
+                self.frontier.insert(source.clone(), version);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

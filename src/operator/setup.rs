@@ -1,0 +1,54 @@
+//! What an operator is given from outside: everything that differs between a real process, a test and a simulated day.
+
+use super::http::Listeners;
+use super::options::Options;
+use crate::clock::SharedClock;
+use crate::cloud::spot::transport::Transport;
+use std::fmt;
+use std::sync::Arc;
+
+/// Where long computations run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Solving {
+    /// In the task that asks, so that a simulation replays exactly.
+    Inline,
+    /// On a thread of its own, so that other tasks go on.
+    Blocking,
+}
+
+/// One operator.
+pub struct Setup {
+    /// The settings.
+    pub options: Options,
+    /// The way to the Kubernetes API; it must not retry by itself.
+    pub kube: kube::Client,
+    /// The way to the Spot API, its token service and the price feed.
+    pub transport: Arc<dyn Transport>,
+    /// The time.
+    pub clock: SharedClock,
+    /// Where all chance comes from.
+    pub seed: u64,
+    /// Where metrics and probes are served.
+    pub listeners: Listeners,
+    /// Where long computations run.
+    pub solving: Solving,
+}
+
+impl fmt::Debug for Setup {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            options,
+            seed,
+            listeners,
+            solving,
+            ..
+        } = self;
+        let mut shown = formatter.debug_struct("Setup");
+        shown
+            .field("options", options)
+            .field("seed", seed)
+            .field("listeners", listeners)
+            .field("solving", solving);
+        shown.finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,109 @@
+//! The executable as a user meets it: exit codes, ports, logs, signals (surface §6.4, §8; architecture §7.18). Real time, loopback only.
+
+#[path = "binary/process.rs"]
+mod process;
+#[path = "binary/scrape.rs"]
+mod scrape;
+
+use process::{Operator, api_server, finished};
+
+const TOKEN: &str = "a-token-that-nobody-may-see";
+
+// surface §6.4
+#[test]
+fn help_goes_to_stderr_and_ends_with_zero() {
+    let ended = finished(&["--help"], &[]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""));
+    assert!(
+        ended.stderr.contains("--batch-idle-duration") && ended.stderr.contains("SPOT_CLOUDSPACE_NAME"),
+        "{}",
+        ended.stderr
+    );
+}
+
+// surface §6.4
+#[test]
+fn a_bad_setting_is_named_on_stderr_and_ends_with_two() {
+    let set = [("SPOT_CLOUDSPACE_NAME", "x"), ("SPOT_REFRESH_TOKEN", TOKEN)];
+    let ended = finished(&["--log-level=warn"], &set);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
+    assert_eq!(
+        ended.stderr,
+        "validating cli flags / env vars, invalid LOG_LEVEL \"warn\"\n"
+    );
+    let ended = finished(&["--kubeconfig=/x"], &set);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("--kubeconfig"), "{}", ended.stderr);
+    let ended = finished(&[], &set[1..]);
+    assert_eq!(ended.code, Some(2));
+    assert!(
+        ended.stderr.contains("SPOT_CLOUDSPACE_NAME is not set"),
+        "{}",
+        ended.stderr
+    );
+}
+
+// surface §6.4
+#[test]
+fn without_any_cluster_configuration_it_ends_with_one() {
+    let set = [
+        ("SPOT_CLOUDSPACE_NAME", "x"),
+        ("SPOT_REFRESH_TOKEN", TOKEN),
+        ("HOME", "/nowhere"),
+    ];
+    let ended = finished(&[], &set);
+    assert_eq!(ended.code, Some(1), "{}{}", ended.stdout, ended.stderr);
+    let line: serde_json::Value = serde_json::from_str(ended.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&line["level"], &line["message"]),
+        (&"ERROR".into(), &"unable to get kubeconfig".into())
+    );
+}
+
+// surface §6.4
+#[test]
+fn an_api_server_that_is_not_there_ends_it_with_two() {
+    let folder = process::folder();
+    let kubeconfig = process::kubeconfig(&folder, "http://127.0.0.1:1");
+    let set = [
+        ("SPOT_CLOUDSPACE_NAME", "x"),
+        ("SPOT_REFRESH_TOKEN", TOKEN),
+        ("KUBECONFIG", kubeconfig.as_str()),
+    ];
+    let ended = finished(&[], &set);
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("the Kubernetes API does not answer"),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[tokio::test]
+async fn it_serves_metrics_and_probes_and_stops_cleanly_at_sigterm() {
+    let operator = Operator::start(&api_server().await, &[("SPOT_REFRESH_TOKEN", TOKEN)]).await;
+    assert_eq!(operator.get_health("/healthz").await, (200, "ok".to_owned()));
+    let metrics = operator.get_metrics().await;
+    assert!(metrics.contains("karpenter_build_info{"), "{metrics}");
+    assert!(metrics.contains("process_resident_memory_bytes "), "{metrics}");
+    scrape::assert_is_as_upstream_shows_it(&metrics);
+    let ended = operator.stop("-TERM").await;
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    for line in ended.stdout.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}"));
+        assert!(
+            ["DEBUG", "INFO", "ERROR"].contains(&line["level"].as_str().unwrap()),
+            "{line}"
+        );
+        assert!(line["message"].is_string() && line["logger"].is_string(), "{line}");
+    }
+    for written in [&ended.stdout, &ended.stderr, &metrics] {
+        assert!(!written.contains(TOKEN), "the token is in what the operator wrote");
+    }
+}
+
+#[tokio::test]
+async fn sigint_stops_it_too() {
+    let operator = Operator::start(&api_server().await, &[("SPOT_REFRESH_TOKEN", TOKEN)]).await;
+    assert_eq!(operator.stop("-INT").await.code, Some(0));
+}

@@ -1,0 +1,189 @@
+//! The operator as a child process.
+
+use axum::Router;
+use axum::routing::get;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_karpenter-provider-rackspace-spot");
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A process that ended.
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Self {
+            code: output.status.code(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+}
+
+/// Runs it to its end, with nothing in its environment but `set`.
+pub fn finished(arguments: &[&str], set: &[(&str, &str)]) -> Ended {
+    let mut command = std::process::Command::new(BINARY);
+    command
+        .args(arguments)
+        .env_clear()
+        .envs(set.iter().copied())
+        .stdin(Stdio::null());
+    command.output().unwrap().into()
+}
+
+/// A fresh folder that the system's temporary folder holds.
+pub fn folder() -> PathBuf {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let folder = std::env::temp_dir().join(format!(
+        "binary-{}-{}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    ));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Writes a kubeconfig for `server`.
+pub fn kubeconfig(folder: &Path, server: &str) -> String {
+    let path = folder.join("kubeconfig");
+    let text = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{ "name": "test", "cluster": { "server": server } }],
+        "users": [{ "name": "test", "user": {} }],
+        "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
+        "current-context": "test",
+    });
+    std::fs::write(&path, text.to_string()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// An API server that knows its version and nothing else.
+pub async fn api_server() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let version = serde_json::json!({
+        "major": "1", "minor": "33", "gitVersion": "v1.33.0", "gitCommit": "", "gitTreeState": "", "buildDate": "",
+        "goVersion": "", "compiler": "", "platform": "",
+    });
+    let router = Router::new().route("/version", get(move || async move { axum::Json(version) }));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}")
+}
+
+/// A running operator.
+pub struct Operator {
+    child: Child,
+    lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
+    seen: String,
+    metrics: u16,
+    health: u16,
+}
+
+impl Operator {
+    /// Starts it and waits until it serves.
+    pub async fn start(api_server: &str, set: &[(&str, &str)]) -> Self {
+        let kubeconfig = kubeconfig(&folder(), api_server);
+        let mut child = Command::new(BINARY)
+            .args(["--metrics-port=0", "--health-probe-port=0"])
+            .env_clear()
+            .envs([
+                ("SPOT_CLOUDSPACE_NAME", "my-cloudspace"),
+                ("KUBECONFIG", kubeconfig.as_str()),
+            ])
+            .envs(set.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut operator = Self {
+            child,
+            lines,
+            seen: String::new(),
+            metrics: 0,
+            health: 0,
+        };
+        operator.metrics = operator.port_of("Serving metrics server").await;
+        operator.health = operator.port_of("Serving health probe server").await;
+        operator
+    }
+
+    async fn port_of(&mut self, message: &str) -> u16 {
+        loop {
+            let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
+            let line = line
+                .unwrap_or_else(|_| panic!("no {message:?} in\n{}", self.seen))
+                .unwrap();
+            let line = line.unwrap_or_else(|| panic!("it ended before {message:?}:\n{}", self.seen));
+            self.seen += &format!("{line}\n");
+            let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+            if value["message"] == message {
+                return value["bindAddress"]
+                    .as_str()
+                    .unwrap()
+                    .rsplit(':')
+                    .next()
+                    .unwrap()
+                    .parse()
+                    .unwrap();
+            }
+        }
+    }
+
+    /// Status and text of a probe.
+    pub async fn get_health(&self, path: &str) -> (u16, String) {
+        fetch(self.health, path).await
+    }
+
+    /// The text of a scrape.
+    pub async fn get_metrics(&self) -> String {
+        let (status, text) = fetch(self.metrics, "/metrics").await;
+        assert_eq!(status, 200, "{text}");
+        text
+    }
+
+    /// Sends a signal and waits for the end.
+    pub async fn stop(mut self, signal: &str) -> Ended {
+        let pid = self.child.id().unwrap().to_string();
+        assert!(
+            Command::new("kill")
+                .args([signal, &pid])
+                .status()
+                .await
+                .unwrap()
+                .success()
+        );
+        while let Some(line) = tokio::time::timeout(PATIENCE, self.lines.next_line())
+            .await
+            .unwrap()
+            .unwrap()
+        {
+            self.seen += &format!("{line}\n");
+        }
+        let output = tokio::time::timeout(PATIENCE, self.child.wait_with_output())
+            .await
+            .unwrap()
+            .unwrap();
+        let mut ended = Ended::from(output);
+        ended.stdout = self.seen;
+        ended
+    }
+}
+
+async fn fetch(port: u16, path: &str) -> (u16, String) {
+    let response = reqwest::get(format!("http://127.0.0.1:{port}{path}")).await.unwrap();
+    (response.status().as_u16(), response.text().await.unwrap())
+}
