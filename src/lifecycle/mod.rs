@@ -9,9 +9,11 @@
 //!    └──────── expiration, removal ──▶ termination → drain → machine gone → finalizers gone
 //! ```
 
+pub mod drain;
 pub mod expiration;
 pub mod garbage;
 pub mod initialization;
 pub mod launch;
 pub mod liveness;
+pub mod pods;
 pub mod registration;
