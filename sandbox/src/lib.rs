@@ -1,5 +1,6 @@
 //! The simulated world.
 
+pub mod api;
 pub mod commands;
 pub mod machines;
 pub mod spot;
