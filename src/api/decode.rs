@@ -44,6 +44,7 @@ where
 mod tests {
     use super::*;
     use crate::api::{ConsolidationPolicy, NodePool, Operator};
+    use proptest::prelude::*;
     use serde_json::json;
 
     fn pool() -> Value {
@@ -75,6 +76,17 @@ mod tests {
     }
 
     #[test]
+    fn a_list_survives_an_object_with_words_that_nobody_knows() {
+        let mut plain = pool();
+        plain["spec"]["template"]["spec"]["requirements"] = json!([]);
+        let list: kube::core::ObjectList<NodePool> = serde_json::from_value(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePoolList", "metadata": {}, "items": [plain, pool()],
+        }))
+        .unwrap();
+        assert_eq!(list.items.len(), 2);
+    }
+
+    #[test]
     fn an_error_names_the_field_and_says_what_is_wrong() {
         let mut object = pool();
         object["spec"]["template"]["spec"]["expireAfter"] = json!("1hr");
@@ -84,6 +96,45 @@ mod tests {
 
         let error = decode::<NodePool>(json!("a word")).unwrap_err();
         assert_eq!(error.path, ".");
+    }
+
+    /// Any JSON, a few levels deep.
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            ".{0,12}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(".{0,8}", inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_value_in_any_field_is_read_or_named(value in any_json(), field in 0_usize..9) {
+            let paths = [
+                "/spec", "/spec/template", "/spec/template/spec", "/spec/template/spec/requirements/0/operator",
+                "/spec/template/spec/taints", "/spec/template/spec/expireAfter", "/spec/disruption",
+                "/spec/disruption/budgets", "/spec/limits",
+            ];
+            let mut object = pool();
+            *object.pointer_mut(paths[field]).unwrap() = value;
+            match decode::<NodePool>(object) {
+                Ok(pool) => {
+                    // what was read is judged without a panic, too
+                    let _ = crate::api::validation::validate_nodepool(&pool).message();
+                    let _ = pool.hash();
+                }
+                Err(error) => prop_assert!(error.path.starts_with("spec"), "{}", error),
+            }
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::api::{NodeClaim, NodeOverlay, NodePool, time::to_k8s};
 use chrono::TimeDelta;
+use proptest::prelude::*;
 
 fn at(seconds: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(1_700_000_000, 0).unwrap() + TimeDelta::seconds(seconds)
@@ -282,4 +283,77 @@ fn a_condition_with_less_in_it_than_upstream_writes_is_read() {
     .unwrap();
     assert!(condition.is_unknown());
     assert_eq!((condition.reason.as_str(), condition.observed_generation), ("", None));
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Set(&'static str, ConditionStatus),
+    Clear(&'static str),
+    NextGeneration,
+    StartDeleting,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let type_ = prop::sample::select(vec![
+        LAUNCHED,
+        REGISTERED,
+        INITIALIZED,
+        DRIFTED,
+        CONSOLIDATABLE,
+        DRAINED,
+    ]);
+    let status = prop::sample::select(vec![
+        ConditionStatus::True,
+        ConditionStatus::False,
+        ConditionStatus::Unknown,
+    ]);
+    prop_oneof![
+        6 => (type_.clone(), status).prop_map(|(type_, status)| Step::Set(type_, status)),
+        2 => type_.prop_map(Step::Clear),
+        1 => Just(Step::NextGeneration),
+        1 => Just(Step::StartDeleting),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_done_the_root_follows_and_every_condition_is_there_once(
+        steps in prop::collection::vec((any_step(), 0_i64..100), 1..30),
+    ) {
+        let mut claim = claim();
+        let mut now = 0;
+        claim.initialize_conditions(at(0));
+        for (step, later) in steps {
+            now += later;
+            let before = claim.clone();
+            let changed = match step {
+                Step::Set(type_, status) => claim.set_condition(type_, status, "Reason", "text", at(now)),
+                Step::Clear(type_) => claim.clear_condition(type_).unwrap_or(false),
+                Step::NextGeneration => {
+                    claim.metadata.generation = claim.metadata.generation.map(|generation| generation + 1);
+                    continue;
+                }
+                Step::StartDeleting => {
+                    claim.metadata.deletion_timestamp.get_or_insert(to_k8s(at(now)));
+                    continue;
+                }
+            };
+            prop_assert_eq!(changed, claim.conditions() != before.conditions());
+            let mut names = types(&claim);
+            let count = names.len();
+            names.sort_unstable();
+            names.dedup();
+            prop_assert_eq!(names.len(), count, "a condition is there twice");
+            prop_assert!(claim.conditions().iter().all(|condition| condition.last_transition_time <= at(now)));
+            if matches!(step, Step::Set(..)) {
+                // setting what is already so leaves even the order of an earlier removal
+                prop_assert!(!changed || types(&claim).pop() == Some(READY));
+                let well = NodeClaim::DEPENDENTS.iter().all(|type_| {
+                    let dependent = claim.condition(type_).unwrap();
+                    dependent.is_true() && dependent.observed_generation == claim.metadata.generation
+                });
+                prop_assert_eq!(claim.is_ready(), well);
+            }
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! The types give names, descriptions, printer columns and the raw shape; what a Rust type cannot say (patterns, CEL rules, defaults, list types,
 //! quantities as integer or string) is laid over it here, path by path. Relies on the types of [`crate::api`]; called by `cargo xtask generate` and by
-//! the in-process API server.
+//! the in-process API server. What kube's derive offers as `NodePool::crd()` is only the raw shape: use [`all`].
 
 mod assemble;
 mod fragments;
