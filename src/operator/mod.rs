@@ -18,10 +18,11 @@ pub mod settings;
 mod setup;
 pub mod signals;
 mod source;
+mod spot;
 pub mod spot_options;
 mod start;
 pub mod tasks;
-mod wiring;
+pub mod wiring;
 
 pub use environment::Environment;
 pub use flags::FlagsError;

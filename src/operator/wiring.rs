@@ -1,18 +1,33 @@
 //! Every controller and what it is given, on one page.
 //!
-//! Called once by [`run`](super::run). What a controller needs are arguments; nothing here decides anything.
+//! ```text
+//! Parts ─▶ Kubernetes border, provider ─▶ Borders ─▶ controllers: name, trigger, workers
+//! ```
+//!
+//! Called once by [`run`](super::run()). What a controller needs are arguments; nothing here decides anything.
 
 use super::http::Check;
 use super::options::Options;
 use super::setup::Solving;
+use super::spot;
 use super::tasks::Tasks;
+use crate::api::RackspaceSpotNodeClass;
 use crate::clock::SharedClock;
-use crate::cloud::spot::transport::Transport;
-use crate::telemetry::{Exposition, Metrics};
+use crate::cloud::Provider;
+use crate::cloud::spot::{SpotProvider, Transport};
+use crate::cluster::Cluster;
+use crate::k8s::client::{ApiClient, Limits};
+use crate::k8s::cluster_task::{ClusterHandle, ClusterTask, NewClusterTask};
+use crate::k8s::events::{Recorder, RecorderTask};
+use crate::k8s::kinds::{WatchedKind, WatchedKinds};
+use crate::k8s::leadership::Leadership;
+use crate::k8s::metrics::BorderMetrics;
+use crate::k8s::write::Writer;
+use crate::telemetry::{DeclareError, Exposition, Metrics, PriceMetrics};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// What all controllers are made of.
+/// What the operator is made of, before anything runs.
 pub(super) struct Parts {
     pub(super) options: Options,
     pub(super) kube: kube::Client,
@@ -24,6 +39,27 @@ pub(super) struct Parts {
     pub(super) exposition: Exposition,
 }
 
+/// What controllers act through, each made once.
+#[derive(Clone)]
+pub struct Borders {
+    /// Reads that no watch answers.
+    pub client: ApiClient,
+    /// The cluster state.
+    pub cluster: ClusterHandle,
+    /// Creates, patches, deletes.
+    pub writer: Writer,
+    /// Kubernetes Events.
+    pub recorder: Recorder,
+    /// What the queues count.
+    pub queues: BorderMetrics,
+    /// The cloud.
+    pub provider: Arc<SpotProvider>,
+    /// What the controllers count.
+    pub metrics: Metrics,
+    /// Where long computations run.
+    pub solving: Solving,
+}
+
 /// What the wiring gives back.
 pub(super) struct Wired {
     /// Conditions of `/readyz`.
@@ -32,9 +68,71 @@ pub(super) struct Wired {
 
 /// A part that cannot be set up.
 #[derive(Debug, thiserror::Error)]
-pub enum WiringError {}
+pub enum WiringError {
+    /// A metric family is declared twice or malformed: a defect.
+    #[error("declaring the metrics of the borders")]
+    Border(#[from] prometheus::Error),
+    /// The same of the provider.
+    #[error(transparent)]
+    Provider(#[from] DeclareError),
+}
 
-/// Starts everything.
-pub(super) fn wire(_parts: Parts, _tasks: &mut Tasks, _stop: &CancellationToken) -> Result<Wired, WiringError> {
-    Ok(Wired { checks: Vec::new() })
+/// Makes the borders and starts every task.
+pub(super) fn wire(parts: Parts, tasks: &mut Tasks, stop: &CancellationToken) -> Result<Wired, WiringError> {
+    let queues = BorderMetrics::new(parts.exposition.registry())?;
+    let prices = PriceMetrics::new(&parts.exposition)?;
+    let provider = spot::provider(&parts.options.spot, &parts.transport, &parts.clock, parts.seed, prices);
+
+    let limits = Limits {
+        qps: f64::from(parts.options.kube_client_qps),
+        burst: parts.options.kube_client_burst,
+    };
+    let client = ApiClient::over(parts.kube, limits, queues.clone());
+    let kinds = watched(&parts.options);
+    let claim_of_node = Arc::clone(&provider);
+    let claim_of_node = Arc::new(move |labels: &_| claim_of_node.claim_of_node(labels));
+    let state = Cluster::new(kinds.sources(), claim_of_node, parts.clock.now());
+    let NewClusterTask {
+        task: cluster_task,
+        handle: cluster,
+        doubts: _doubts,
+    } = ClusterTask::new(state, Arc::clone(&parts.clock), queues.clone());
+    // Until there is an election, the one replica leads.
+    let leadership = Leadership::always();
+    let writer = Writer::new(
+        client.clone(),
+        leadership,
+        cluster.clone(),
+        kinds,
+        Arc::clone(&parts.clock),
+    );
+    let (recorder, recorder_task) = RecorderTask::new(client.clone(), Arc::clone(&parts.clock), queues.clone());
+    let borders = Borders {
+        client,
+        cluster,
+        writer,
+        recorder,
+        queues,
+        provider,
+        metrics: parts.metrics,
+        solving: parts.solving,
+    };
+
+    controllers(&borders, tasks, stop);
+    tasks.spawn("event recorder", recorder_task.run(stop.clone()));
+    tasks.spawn("cluster state", cluster_task.run(stop.clone()));
+
+    let complete = borders.cluster;
+    Ok(Wired {
+        checks: vec![Check::new("manager", move || complete.is_complete())],
+    })
+}
+
+/// Every controller: what wakes it, how many at a time.
+fn controllers(_borders: &Borders, _tasks: &mut Tasks, _stop: &CancellationToken) {}
+
+/// The kinds that are watched; those behind a gate only while it is on (architecture §3.4).
+fn watched(options: &Options) -> WatchedKinds {
+    let class = std::iter::once(WatchedKind::class::<RackspaceSpotNodeClass>());
+    WatchedKinds::with(class.chain(options.gates.node_overlay.then(WatchedKind::overlays)))
 }
