@@ -1,6 +1,6 @@
 # Each target is one line that calls cargo or a script; CI calls the same targets.
 .DEFAULT_GOAL := help
-.PHONY: help build test test-quick lint fmt image chart-lint chart-template control-plane
+.PHONY: help generate build test test-quick lint fmt image chart-lint chart-template control-plane
 
 IMAGE ?= karpenter-provider-rackspace-spot:dev
 PLATFORMS ?= linux/amd64
@@ -11,6 +11,9 @@ help: ## what each target does
 
 build: ## the operator's release binary, in target/release
 	KARPENTER_COMMIT=$$(git describe --always --dirty --abbrev=7 --exclude='*' 2>/dev/null) cargo build --release --locked --bin karpenter-provider-rackspace-spot
+
+generate: ## writes what is generated: CRDs, their copies in the chart (CI checks with --check)
+	cargo xtask generate
 
 test: ## every test, also those on the real control plane (needs Go 1.26, or KUBEBUILDER_ASSETS)
 	tests/run

@@ -11,7 +11,7 @@ use super::http::{Check, Health, ListenError, metrics_router};
 use super::process::ProcessMetrics;
 use super::setup::Setup;
 use super::tasks::{TaskError, Tasks};
-use super::wiring::{self, Parts, WiringError};
+use super::wiring::{self, Parts, Wired, WiringError};
 use crate::telemetry::{DeclareError, Exposition, Metrics};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -65,7 +65,7 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), RunError> 
         metrics,
         exposition: exposition.clone(),
     };
-    let wired = wiring::wire(parts, &mut tasks, &stop)?;
+    let Wired { borders, checks } = wiring::wire(parts, &mut tasks, &stop)?;
 
     let servers = stop.child_token();
     let metrics = metrics_router(exposition, clock);
@@ -74,12 +74,14 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), RunError> 
     }
     let health = Health {
         live: vec![Check::ping("healthz")],
-        ready: ready(wired.checks),
+        ready: ready(checks),
     };
     if let Some(server) = listeners.health.serve("health probe", health.router(), servers).await? {
         tasks.spawn("health server", server);
     }
-    Ok(tasks.run(stop).await?)
+    let ended = tasks.run(stop).await;
+    drop(borders);
+    Ok(ended?)
 }
 
 /// The checks of `/readyz`; the last one says no more than that somebody answers.

@@ -23,7 +23,7 @@ use crate::k8s::kinds::{WatchedKind, WatchedKinds};
 use crate::k8s::leadership::Leadership;
 use crate::k8s::metrics::BorderMetrics;
 use crate::k8s::write::Writer;
-use crate::telemetry::{DeclareError, Exposition, Metrics, PriceMetrics};
+use crate::telemetry::{Exposition, Metrics};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -62,6 +62,8 @@ pub struct Borders {
 
 /// What the wiring gives back.
 pub(super) struct Wired {
+    /// Held until the stop: the tasks behind them end with their last handle.
+    pub(super) borders: Borders,
     /// Conditions of `/readyz`.
     pub(super) checks: Vec<Check>,
 }
@@ -72,15 +74,12 @@ pub enum WiringError {
     /// A metric family is declared twice or malformed: a defect.
     #[error("declaring the metrics of the borders")]
     Border(#[from] prometheus::Error),
-    /// The same of the provider.
-    #[error(transparent)]
-    Provider(#[from] DeclareError),
 }
 
 /// Makes the borders and starts every task.
 pub(super) fn wire(parts: Parts, tasks: &mut Tasks, stop: &CancellationToken) -> Result<Wired, WiringError> {
     let queues = BorderMetrics::new(parts.exposition.registry())?;
-    let prices = PriceMetrics::new(&parts.exposition)?;
+    let prices = parts.metrics.prices.clone();
     let provider = spot::provider(&parts.options.spot, &parts.transport, &parts.clock, parts.seed, prices);
 
     let limits = Limits {
@@ -122,8 +121,9 @@ pub(super) fn wire(parts: Parts, tasks: &mut Tasks, stop: &CancellationToken) ->
     tasks.spawn("event recorder", recorder_task.run(stop.clone()));
     tasks.spawn("cluster state", cluster_task.run(stop.clone()));
 
-    let complete = borders.cluster;
+    let complete = borders.cluster.clone();
     Ok(Wired {
+        borders,
         checks: vec![Check::new("manager", move || complete.is_complete())],
     })
 }

@@ -52,6 +52,8 @@ fn no_file_is_named_after_nothing() {
 fn every_file_opens_with_what_it_is_for() {
     let silent: Vec<String> = rust_files(OURS)
         .iter()
+        // Unit tests in a file of their own are told by their names.
+        .filter(|source| source.product().next().is_some())
         .filter(|source| {
             !source
                 .lines
