@@ -15,7 +15,7 @@ use super::object::Key;
 use super::state::{Cluster, claim_key};
 use crate::api::labels;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Pods by key; copies share.
 pub type Pods = Arc<BTreeMap<Key, Arc<PodEntry>>>;
@@ -167,6 +167,7 @@ impl Cluster {
             marked: self.ledger.is_marked(id),
             nominated_until: self.ledger.nominated_until(id),
             volume_limits: limits.map(|entry| Arc::clone(&entry.facts.limits)).unwrap_or_default(),
+            view: OnceLock::new(),
             node,
         })
     }

@@ -7,11 +7,12 @@ use super::ledger::MachineId;
 use super::object::Key;
 use crate::api::{Conditioned, conditions, labels};
 use crate::resources::{Quantity, ResourceList, names};
+use crate::scheduling::problem::Node;
 use chrono::{DateTime, Utc};
 use k8s_openapi::api::core::v1::Taint;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Volume limits by CSI driver.
 pub type VolumeLimits = Arc<BTreeMap<String, i32>>;
@@ -35,6 +36,8 @@ pub struct StateNode {
     pub nominated_until: Option<DateTime<Utc>>,
     /// How many volumes each CSI driver attaches; drivers without limit are absent.
     pub volume_limits: VolumeLimits,
+    /// What a scheduling pass sees, once it was asked for.
+    pub(super) view: OnceLock<Arc<Node>>,
 }
 
 impl StateNode {

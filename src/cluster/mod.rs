@@ -9,7 +9,7 @@
 //! claim, and which machines count. Relies on the provider's word for the latter ([`ClaimOfNode`]). The cluster task in [`crate::k8s`] owns the
 //! one [`Cluster`]; everybody else reads [`Snapshot`]s.
 //!
-//! - a pass of the scheduler starts from [`Snapshot::machines`], [`Snapshot::provisionable`], [`Snapshot::plans`] and [`Snapshot::totals`];
+//! - a pass of the scheduler starts from [`Snapshot::nodes_for_scheduling`] and its kin, [`Snapshot::provisionable`], [`Snapshot::plans`] and [`Snapshot::totals`];
 //! - a controller starts from one object, [`Snapshot::claim`] and its kin, and from [`Snapshot::machine_of_claim`].
 
 mod delta;
@@ -24,6 +24,7 @@ mod snapshot;
 mod state;
 mod table;
 mod tables;
+mod view;
 
 pub use delta::{Assumption, Change, Delta, Doubt, Object, Source, What};
 pub use index::Pods;

@@ -10,9 +10,10 @@ use super::machine::StateNode;
 use super::object::Key;
 use super::tables::Objects;
 use crate::resources::ResourceList;
+use crate::scheduling::volumes::Volumes;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The consolidation state renews itself when it is this old (lifecycle 16.9).
 const CONSOLIDATION_RENEWAL: TimeDelta = TimeDelta::minutes(5);
@@ -38,6 +39,7 @@ pub struct Snapshot {
     pub plans: Plans,
     /// The objects of every kind, as they were read.
     pub objects: Objects,
+    pub(super) volumes: OnceLock<Arc<Volumes>>,
 }
 
 /// What the machines of a NodePool add up to.

@@ -16,7 +16,7 @@ use super::tables::{Tables, Tracked, on_kind, on_object};
 use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Tells which claim a Node belongs to by what the platform wrote on it, before provider IDs agree (architecture §3.4).
 pub type ClaimOfNode = Arc<dyn Fn(&Labels) -> Option<String> + Send + Sync>;
@@ -211,6 +211,7 @@ impl Cluster {
             daemons: self.index.daemons(),
             plans: self.ledger.plans(),
             objects: self.tables.entries(),
+            volumes: OnceLock::new(),
         });
         self.last = Some(Arc::clone(&snapshot));
         snapshot
@@ -359,4 +360,4 @@ fn tell<T: Tracked>(moved: &Moved<T>, changes: &mut Vec<Change>) {
 
 #[cfg(test)]
 #[path = "state_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -80,6 +80,7 @@ impl<T> Table<T> {
     }
 
     /// How many of the objects no watch has confirmed yet.
+    #[cfg(test)]
     pub fn assumptions(&self) -> usize {
         self.assumed.len()
     }

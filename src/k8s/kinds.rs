@@ -92,13 +92,13 @@ impl WatchedKind {
             Kind::Pod => Object::Pod(Arc::new(reader.pod(&decode::<Pod>(object)?))),
             Kind::DaemonSet => Object::DaemonSet(Arc::new(DaemonSetEntry::read(decode::<DaemonSet>(object)?))),
             Kind::PersistentVolumeClaim => {
-                Object::PersistentVolumeClaim(Arc::new(PvcEntry::read(decode::<PersistentVolumeClaim>(object)?)))
+                Object::PersistentVolumeClaim(Arc::new(PvcEntry::read(&decode::<PersistentVolumeClaim>(object)?)))
             }
             Kind::PersistentVolume => {
-                Object::PersistentVolume(Arc::new(PvEntry::read(decode::<PersistentVolume>(object)?)))
+                Object::PersistentVolume(Arc::new(PvEntry::read(&decode::<PersistentVolume>(object)?)))
             }
             Kind::StorageClass => {
-                Object::StorageClass(Arc::new(StorageClassEntry::read(decode::<StorageClass>(object)?)))
+                Object::StorageClass(Arc::new(StorageClassEntry::read(&decode::<StorageClass>(object)?)))
             }
             Kind::CsiNode => Object::CsiNode(Arc::new(CsiNodeEntry::read(decode::<CSINode>(object)?))),
             Kind::VolumeAttachment => {
@@ -186,12 +186,16 @@ mod tests {
         assert!(kinds.find("policy", "PodDisruptionBudget").is_some());
     }
 
+    fn class_ref() -> Value {
+        json!({ "nodeClassRef": { "group": "g", "kind": "K", "name": "n" }, "requirements": [] })
+    }
+
     #[test]
     fn one_object_of_each_kind_can_be_read_from_its_bare_minimum() {
         let kinds = WatchedKinds::with([WatchedKind::class::<RackspaceSpotNodeClass>()]);
         let minimum = |kind: Kind| match kind {
-            Kind::NodePool => json!({ "metadata": { "name": "x" }, "spec": { "template": { "spec": {} } } }),
-            Kind::NodeClaim => json!({ "metadata": { "name": "x" }, "spec": {} }),
+            Kind::NodePool => json!({ "metadata": { "name": "x" }, "spec": { "template": { "spec": class_ref() } } }),
+            Kind::NodeClaim => json!({ "metadata": { "name": "x" }, "spec": class_ref() }),
             Kind::StorageClass => json!({ "metadata": { "name": "x" }, "provisioner": "p" }),
             Kind::CsiNode => json!({ "metadata": { "name": "x" }, "spec": { "drivers": [] } }),
             Kind::VolumeAttachment => {

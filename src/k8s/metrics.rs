@@ -4,8 +4,8 @@
 //! queues and the recorder; tests take [`BorderMetrics::detached`].
 
 use prometheus::{
-    CounterVec, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, core::Collector,
+    GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    core::Collector,
 };
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ pub struct BorderMetrics {
     pub(crate) undecodable: IntCounterVec,
     pub(crate) unserved: IntGaugeVec,
     pub(crate) relists: IntCounterVec,
-    pub(crate) last_event: CounterVec,
+    pub(crate) last_event: GaugeVec,
     pub(crate) inbox_full: IntCounter,
     pub(crate) events_dropped: IntCounterVec,
     pub(crate) events_queued: IntGauge,
@@ -224,13 +224,11 @@ impl BorderMetrics {
                 &["kind"],
             )?,
             relists: d.counters("karpenter_watch_relists_total", "Full lists made.", &["kind"])?,
-            last_event: d.keep(CounterVec::new(
-                Opts::new(
-                    "karpenter_watch_last_event_timestamp_seconds",
-                    "When the watch last said anything, bookmarks included.",
-                ),
+            last_event: d.seconds(
+                "karpenter_watch_last_event_timestamp_seconds",
+                "When the watch last said anything, bookmarks included.",
                 &["kind"],
-            )?),
+            )?,
             inbox_full: d.keep(IntCounter::new(
                 "karpenter_cluster_state_inbox_full_total",
                 "Times a sender had to wait for the cluster task.",

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`client`] | the connection: retries of reads, rate limit, request metrics |
 //! | [`kinds`] | which kinds are watched, and how one object of each is read |
+//! | [`hub`] | one watcher per kind |
 //! | [`cluster_task`] | the one owner of the [`cluster`](crate::cluster) state |
 //! | [`queue`] | keyed work with back-off per key, and loops without keys |
 //! | [`write`] | creates, patches, deletes: preconditions, lease, four seconds, assumption |
@@ -59,6 +60,7 @@ pub mod client;
 pub mod cluster_task;
 pub mod events;
 pub mod evict;
+pub mod hub;
 pub mod kinds;
 pub mod leadership;
 pub mod metrics;

@@ -14,8 +14,8 @@ pub use node::{NodeCondition, NodeEntry, NodeFacts};
 pub use pod::{ClaimUse, Owner, PodEntry, PodFacts, Reader, Since};
 pub use policy::{DaemonSetEntry, DaemonSetFacts, NamespaceEntry, NamespaceFacts, PdbEntry, PdbFacts, UnhealthyPods};
 pub use storage::{
-    BindingMode, CsiNodeEntry, CsiNodeFacts, PvEntry, PvFacts, PvcEntry, PvcFacts, StorageClassEntry,
-    StorageClassFacts, VolumeAttachmentEntry, VolumeAttachmentFacts,
+    CsiNodeEntry, CsiNodeFacts, PvEntry, PvFacts, PvcEntry, PvcFacts, StorageClassEntry, StorageClassFacts,
+    VolumeAttachmentEntry, VolumeAttachmentFacts,
 };
 
 use std::collections::BTreeMap;

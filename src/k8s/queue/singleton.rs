@@ -2,6 +2,7 @@
 
 use super::settings::{BackOff, Next, ReconcileError, Weight};
 use crate::k8s::metrics::{BorderMetrics, ReconcileResult};
+use futures::FutureExt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,6 +62,8 @@ impl Singleton {
     {
         let mut failures = 0_u32;
         while !stop.is_cancelled() {
+            // Whoever woke it before this moment is served by this run.
+            let _ = self.wake.0.notified().now_or_never();
             let started = Instant::now();
             self.metrics.active_workers.with_label_values(&[self.name]).set(1);
             let outcome = work().await;

@@ -1,0 +1,492 @@
+//! The hub itself, and the loop of one watcher.
+
+use super::handle::{HubHandle, Unread};
+use super::page::{Identity, Page};
+use crate::clock::SharedClock;
+use crate::cluster::entries::Reader;
+use crate::cluster::{Delta, Doubt, Object, Version};
+use crate::k8s::client::ApiClient;
+use crate::k8s::cluster_task::{Closed, ClusterHandle};
+use crate::k8s::kinds::{Need, WatchedKind, WatchedKinds};
+use crate::k8s::metrics::BorderMetrics;
+use futures::StreamExt;
+use kube::Resource;
+use kube::api::{GetParams, ListParams, WatchEvent, WatchParams};
+use kube::core::Request;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Objects per page of a list.
+const PAGE: u32 = 500;
+/// The server ends a watch after this many seconds; the next one goes on from there.
+const WATCH_SECONDS: u32 = 290;
+/// A watch that says nothing for this long, not even a bookmark (one comes each minute), is taken for dead.
+const SILENCE: Duration = Duration::from_mins(3);
+/// The pause after a failure doubles between these.
+const FIRST_PAUSE: Duration = Duration::from_millis(800);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How often an optional kind that is not served is looked for.
+const UNSERVED_PAUSE: Duration = Duration::from_mins(1);
+
+type OnUnread = Arc<dyn Fn(&Unread) + Send + Sync>;
+
+/// All watchers.
+#[derive(Clone)]
+pub struct Hub {
+    client: ApiClient,
+    kinds: WatchedKinds,
+    cluster: ClusterHandle,
+    clock: SharedClock,
+    metrics: BorderMetrics,
+    handle: HubHandle,
+    on_unread: Option<OnUnread>,
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub")
+            .field("kinds", &self.kinds)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Hub {
+    /// A hub that watches these kinds and tells this cluster task.
+    pub fn new(
+        client: ApiClient,
+        kinds: WatchedKinds,
+        cluster: ClusterHandle,
+        clock: SharedClock,
+        metrics: BorderMetrics,
+    ) -> Self {
+        let handle = HubHandle::new(kinds.sources());
+        Self {
+            client,
+            kinds,
+            cluster,
+            clock,
+            metrics,
+            handle,
+            on_unread: None,
+        }
+    }
+
+    /// Has this called for each object that cannot be read, once per reason: to say it on the object.
+    pub fn on_unread(mut self, call: impl Fn(&Unread) + Send + Sync + 'static) -> Self {
+        self.on_unread = Some(Arc::new(call));
+        self
+    }
+
+    /// The way to the hub.
+    pub fn handle(&self) -> HubHandle {
+        self.handle.clone()
+    }
+
+    /// Watches until `stop`. Ends early only when a watcher does, which only a defect or the end of the cluster task brings about.
+    pub async fn run(self, doubts: mpsc::Receiver<Doubt>, stop: CancellationToken) {
+        let mut tasks = JoinSet::new();
+        for kind in self.kinds.iter() {
+            let watcher = Watcher::new(self.clone(), kind.clone());
+            tasks.spawn(watcher.run(stop.clone()));
+        }
+        tasks.spawn(self.clone().look_into(doubts, stop.clone()));
+        // The first to end says that all should; dropping the set ends the others.
+        let _ = tasks.join_next().await;
+    }
+
+    /// Reads what no watch has confirmed.
+    async fn look_into(self, mut doubts: mpsc::Receiver<Doubt>, stop: CancellationToken) {
+        let mut reader = Reader::new();
+        loop {
+            let doubt = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                doubt = doubts.recv() => doubt,
+            };
+            let Some(doubt) = doubt else { return };
+            let watched = self
+                .kinds
+                .iter()
+                .find(|kind| kind.source.kind == doubt.kind && kind.source.covers(&doubt.key));
+            if let Some(watched) = watched
+                && self.look_at(watched, &doubt, &mut reader).await.is_err()
+            {
+                return;
+            }
+        }
+    }
+
+    async fn look_at(&self, watched: &WatchedKind, doubt: &Doubt, reader: &mut Reader) -> Result<(), Closed> {
+        let scope = Some(doubt.key.namespace()).filter(|scope| !scope.is_empty() && watched.source.class.is_empty());
+        let path = kube::core::DynamicObject::url_path(&watched.resource, scope);
+        let Ok(request) = Request::new(path).get(&doubt.key.name, &GetParams::default()) else {
+            return Ok(());
+        };
+        let began = self.clock.now();
+        let found = match self.client.kube().request::<Value>(request).await {
+            Ok(object) => match watched.read(reader, object) {
+                Ok(object) => Some(object),
+                // There, but not readable: what was last known stays.
+                Err(_) => return Ok(()),
+            },
+            Err(kube::Error::Api(status)) if status.is_not_found() => None,
+            // The doubt comes up again.
+            Err(_) => return Ok(()),
+        };
+        self.cluster
+            .observe(Delta::Read {
+                kind: doubt.kind,
+                key: doubt.key.clone(),
+                began,
+                found,
+            })
+            .await
+    }
+}
+
+/// Why a list or watch ended.
+enum Ended {
+    /// The watch ended as watches do; go on from the version.
+    Over,
+    /// The version is too old, or a list is wanted: list again.
+    Expired,
+    /// Not served or not permitted.
+    Unserved(kube::Error),
+    /// Anything else: pause and try again.
+    Failed(kube::Error),
+    /// The cluster task is gone.
+    Closed,
+}
+
+impl From<Closed> for Ended {
+    fn from(_: Closed) -> Self {
+        Self::Closed
+    }
+}
+
+/// One watcher.
+struct Watcher {
+    hub: Hub,
+    kind: WatchedKind,
+    reader: Reader,
+    wanted: watch::Receiver<u64>,
+    version: Option<String>,
+    /// What was said of objects that cannot be read.
+    unread: BTreeMap<crate::cluster::Key, String>,
+    pause: Duration,
+    unserved: bool,
+}
+
+impl Watcher {
+    fn new(hub: Hub, kind: WatchedKind) -> Self {
+        let wanted = hub
+            .handle
+            .line(&kind.source)
+            .map_or_else(|| watch::channel(0).1, |line| line.wanted.subscribe());
+        Self {
+            hub,
+            kind,
+            reader: Reader::new(),
+            wanted,
+            version: None,
+            unread: BTreeMap::new(),
+            pause: FIRST_PAUSE,
+            unserved: false,
+        }
+    }
+
+    async fn run(mut self, stop: CancellationToken) {
+        loop {
+            let started = Instant::now();
+            let ended = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                ended = self.step() => ended,
+            };
+            let pause = match ended {
+                Ok(()) => continue,
+                Err(Ended::Closed) => return,
+                Err(Ended::Expired) => {
+                    // A list that expires between two pages, again and again, must not become a loop of requests either.
+                    let was_watching = self.version.take().is_some();
+                    if was_watching {
+                        continue;
+                    }
+                    FIRST_PAUSE
+                }
+                // A watch that ends at once, again and again, must not become a loop of requests.
+                Err(Ended::Over) if started.elapsed() >= FIRST_PAUSE => continue,
+                Err(Ended::Over) => FIRST_PAUSE,
+                Err(Ended::Unserved(error)) => match self.not_served(&error).await {
+                    Ok(pause) => pause,
+                    Err(Closed) => return,
+                },
+                Err(Ended::Failed(error)) => self.failed(&error),
+            };
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                _ = self.wanted.changed() => self.version = None,
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    async fn step(&mut self) -> Result<(), Ended> {
+        match self.version.clone() {
+            None => {
+                let version = self.list().await?;
+                self.version = Some(version);
+                self.pause = FIRST_PAUSE;
+                Ok(())
+            }
+            Some(version) => Err(self.watch(&version).await),
+        }
+    }
+
+    /// Lists everything, consistently, page by page.
+    async fn list(&mut self) -> Result<String, Ended> {
+        let number = *self.wanted.borrow_and_update();
+        let began = self.hub.clock.now();
+        self.hub.metrics.relists.with_label_values(&[self.kind.label()]).inc();
+        let mut params = ListParams::default().limit(PAGE);
+        let (mut objects, mut unread) = (Vec::new(), BTreeSet::new());
+        let version = loop {
+            let request = Request::new(self.kind.path())
+                .list(&params)
+                .map_err(|e| Ended::Failed(kube::Error::BuildRequest(e)))?;
+            let page: Page = self.hub.client.kube().request(request).await.map_err(ended)?;
+            for object in page.items.unwrap_or_default() {
+                let identity = Identity::of(&self.kind.source, &object);
+                match self.read(&identity, object) {
+                    Some(object) => objects.push(object),
+                    None => {
+                        unread.insert(identity.key);
+                    }
+                }
+            }
+            match page.metadata.next.filter(|next| !next.is_empty()) {
+                Some(next) => params.continue_token = Some(next),
+                None => break page.metadata.resource_version.unwrap_or_default(),
+            }
+        };
+        self.unread.retain(|key, _| unread.contains(key));
+        let source = self.kind.source.clone();
+        let listed = Delta::Listed {
+            source,
+            version: Version::parse(&version),
+            began,
+            objects,
+            unread,
+        };
+        self.hub.cluster.observe(listed).await?;
+        self.served().await;
+        if let Some(line) = self.hub.handle.line(&self.kind.source) {
+            let now = self.hub.clock.now();
+            line.beat(|pulse| (pulse.last_list, pulse.last_event, pulse.trouble) = (Some(now), Some(now), None));
+            line.done.send_modify(|done| *done = (*done).max(number));
+        }
+        Ok(version)
+    }
+
+    /// Watches from a version until it ends; says why.
+    async fn watch(&mut self, version: &str) -> Ended {
+        let params = WatchParams {
+            bookmarks: true,
+            timeout: Some(WATCH_SECONDS),
+            ..WatchParams::default()
+        };
+        let request = match Request::new(self.kind.path()).watch(&params, version) {
+            Ok(request) => request,
+            Err(error) => return Ended::Failed(kube::Error::BuildRequest(error)),
+        };
+        let kube = self.hub.client.kube();
+        let opening = kube.request_events::<Value>(request);
+        let stream = match tokio::time::timeout(SILENCE, opening).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return ended(error),
+            Err(_) => return Ended::Over,
+        };
+        tokio::pin!(stream);
+        loop {
+            let event = tokio::select! {
+                biased;
+                _ = self.wanted.changed() => return Ended::Expired,
+                event = tokio::time::timeout(SILENCE, stream.next()) => event,
+            };
+            let told = match event {
+                Ok(Some(Ok(event))) => self.tell(event).await,
+                Ok(Some(Err(error))) => Err(ended(error)),
+                // Ended, or silent for so long that it is taken for dead.
+                Ok(None) | Err(_) => Err(Ended::Over),
+            };
+            if let Err(ended) = told {
+                return ended;
+            }
+        }
+    }
+
+    async fn tell(&mut self, event: WatchEvent<Value>) -> Result<(), Ended> {
+        let source = self.kind.source.clone();
+        match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                let identity = Identity::of(&source, &object);
+                self.go_on_from(&identity.raw_version);
+                if let Some(object) = self.read(&identity, object) {
+                    self.hub.cluster.observe(Delta::Applied(object)).await?;
+                }
+            }
+            WatchEvent::Deleted(object) => {
+                let Identity {
+                    key,
+                    uid,
+                    version,
+                    raw_version,
+                } = Identity::of(&source, &object);
+                self.go_on_from(&raw_version);
+                self.unread.remove(&key);
+                self.hub
+                    .cluster
+                    .observe(Delta::Deleted {
+                        kind: source.kind,
+                        key,
+                        uid,
+                        version,
+                    })
+                    .await?;
+            }
+            WatchEvent::Bookmark(bookmark) => {
+                let raw = bookmark.metadata.resource_version;
+                self.go_on_from(&raw);
+                self.hub
+                    .cluster
+                    .observe(Delta::Bookmark {
+                        source,
+                        version: Version::parse(&raw),
+                    })
+                    .await?;
+            }
+            WatchEvent::Error(status) => return Err(ended(kube::Error::Api(status))),
+        }
+        self.pause = FIRST_PAUSE;
+        self.beat();
+        Ok(())
+    }
+
+    fn go_on_from(&mut self, version: &str) {
+        if !version.is_empty() {
+            self.version = Some(version.to_owned());
+        }
+    }
+
+    fn beat(&self) {
+        let now = self.hub.clock.now();
+        #[allow(clippy::cast_precision_loss)] // seconds since 1970 are far below 2^52
+        let seconds = now.timestamp() as f64;
+        self.hub
+            .metrics
+            .last_event
+            .with_label_values(&[self.kind.label()])
+            .set(seconds);
+        if let Some(line) = self.hub.handle.line(&self.kind.source) {
+            line.beat(|pulse| (pulse.last_event, pulse.trouble) = (Some(now), None));
+        }
+    }
+
+    /// Reads one object; one that cannot be read is told once per reason.
+    fn read(&mut self, identity: &Identity, object: Value) -> Option<Object> {
+        match self.kind.read(&mut self.reader, object) {
+            Ok(object) => {
+                self.unread.remove(&identity.key);
+                Some(object)
+            }
+            Err(error) => {
+                let message = error.to_string();
+                if self.unread.insert(identity.key.clone(), message.clone()).as_ref() != Some(&message) {
+                    self.report(identity, message);
+                }
+                None
+            }
+        }
+    }
+
+    fn report(&self, identity: &Identity, message: String) {
+        let kind = self.kind.label();
+        self.hub.metrics.undecodable.with_label_values(&[kind]).inc();
+        tracing::error!(kind, key = %identity.key, error = message, "object cannot be read and is left out until it is corrected");
+        if let Some(call) = &self.hub.on_unread {
+            let (source, key, uid) = (self.kind.source.clone(), identity.key.clone(), identity.uid.to_string());
+            call(&Unread {
+                source,
+                kind: kind.to_owned(),
+                key,
+                uid,
+                message,
+            });
+        }
+    }
+
+    async fn served(&mut self) {
+        if self.unserved {
+            self.unserved = false;
+            self.hub.metrics.unserved.with_label_values(&[self.kind.label()]).set(0);
+            tracing::info!(kind = self.kind.label(), "optional kind is served now");
+            if let Some(line) = self.hub.handle.line(&self.kind.source) {
+                line.beat(|pulse| pulse.unserved = false);
+            }
+        }
+    }
+
+    async fn not_served(&mut self, error: &kube::Error) -> Result<Duration, Closed> {
+        if self.kind.need == Need::Required {
+            return Ok(self.failed(error));
+        }
+        self.version = None;
+        if !self.unserved {
+            self.unserved = true;
+            self.hub.metrics.unserved.with_label_values(&[self.kind.label()]).set(1);
+            tracing::warn!(kind = self.kind.label(), %error, "optional kind is not served or not permitted; going on without it");
+            if let Some(line) = self.hub.handle.line(&self.kind.source) {
+                line.beat(|pulse| pulse.unserved = true);
+            }
+            self.hub
+                .cluster
+                .observe(Delta::Unserved(self.kind.source.clone()))
+                .await?;
+        }
+        Ok(UNSERVED_PAUSE)
+    }
+
+    fn failed(&mut self, error: &kube::Error) -> Duration {
+        let pause = self.pause;
+        self.pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+        tracing::warn!(kind = self.kind.label(), %error, pause = ?pause, "watch failed; trying again");
+        if let Some(line) = self.hub.handle.line(&self.kind.source) {
+            line.beat(|pulse| pulse.trouble = Some(error.to_string()));
+        }
+        pause
+    }
+}
+
+/// What an error of a list or watch means.
+fn ended(error: kube::Error) -> Ended {
+    match &error {
+        kube::Error::Api(status) if status.code == 410 || status.reason == "Expired" || status.reason == "Gone" => {
+            Ended::Expired
+        }
+        kube::Error::Api(status) if status.code == 403 || status.code == 404 => Ended::Unserved(error),
+        kube::Error::Api(_) => Ended::Failed(error),
+        // What cannot be read as an event would come again from the same version.
+        kube::Error::SerdeError(_) => Ended::Expired,
+        // The connection broke while it was watched: nothing is wrong with the version.
+        kube::Error::ReadEvents(_) => Ended::Over,
+        _ => Ended::Failed(error),
+    }
+}
