@@ -14,7 +14,10 @@ async fn a_created_object_has_identity_version_and_time() {
     let node: Node = object(json!({"metadata": {"name": "n1"}, "spec": {"providerID": "x://1"}}));
     let made = nodes.create(&PostParams::default(), &node).await.unwrap();
     assert!(made.metadata.uid.is_some() && made.metadata.resource_version.is_some());
-    assert_eq!(made.metadata.creation_timestamp.unwrap().0.to_string(), "2026-01-01T00:00:00Z");
+    assert_eq!(
+        made.metadata.creation_timestamp.unwrap().0.to_string(),
+        "2026-01-01T00:00:00Z"
+    );
     assert_eq!(made.metadata.generation, None, "nodes have no generation");
     let again = nodes.create(&PostParams::default(), &node).await.unwrap_err();
     assert_eq!((code(&again), reason(&again).as_str()), (409, "AlreadyExists"));
@@ -53,12 +56,18 @@ async fn a_stale_update_is_a_conflict_and_an_equal_one_changes_nothing() {
     let stale = maps.replace("m", &PostParams::default(), &changed).await.unwrap_err();
     assert_eq!((code(&stale), reason(&stale).as_str()), (409, "Conflict"));
     let stale = json!({"metadata": {"resourceVersion": made.metadata.resource_version}, "data": {"a": "3"}});
-    let stale = maps.patch("m", &PatchParams::default(), &Patch::Merge(&stale)).await.unwrap_err();
+    let stale = maps
+        .patch("m", &PatchParams::default(), &Patch::Merge(&stale))
+        .await
+        .unwrap_err();
     assert_eq!(code(&stale), 409);
     let same = maps.replace("m", &PostParams::default(), &second).await.unwrap();
     assert_eq!(same.metadata.resource_version, second.metadata.resource_version);
     let other = json!({"metadata": {"uid": "00000000-0000-0000-0000-000000000000"}});
-    let other = maps.patch("m", &PatchParams::default(), &Patch::Merge(&other)).await.unwrap_err();
+    let other = maps
+        .patch("m", &PatchParams::default(), &Patch::Merge(&other))
+        .await
+        .unwrap_err();
     assert_eq!(code(&other), 409);
 }
 
@@ -73,10 +82,16 @@ async fn finalizers_hold_an_object_until_the_last_is_removed() {
     assert!(going.metadata.deletion_timestamp.is_some());
     assert_eq!(going.metadata.deletion_grace_period_seconds, Some(0));
     let added = json!({"metadata": {"finalizers": ["karpenter.sh/termination", "other.io/x"]}});
-    let added = nodes.patch("n", &PatchParams::default(), &Patch::Merge(&added)).await.unwrap_err();
+    let added = nodes
+        .patch("n", &PatchParams::default(), &Patch::Merge(&added))
+        .await
+        .unwrap_err();
     assert_eq!((code(&added), reason(&added).as_str()), (422, "Invalid"));
     let removed = json!({"metadata": {"finalizers": null}});
-    nodes.patch("n", &PatchParams::default(), &Patch::Merge(&removed)).await.unwrap();
+    nodes
+        .patch("n", &PatchParams::default(), &Patch::Merge(&removed))
+        .await
+        .unwrap();
     assert_eq!(code(&nodes.get("n").await.unwrap_err()), 404);
 }
 
@@ -84,7 +99,9 @@ async fn finalizers_hold_an_object_until_the_last_is_removed() {
 async fn pods_on_nodes_go_gracefully_and_others_at_once() {
     let world = world();
     let pods: Api<Pod> = Api::default_namespaced(world.client());
-    pods.create(&PostParams::default(), &object(pod("pending"))).await.unwrap();
+    pods.create(&PostParams::default(), &object(pod("pending")))
+        .await
+        .unwrap();
     pods.delete("pending", &DeleteParams::default()).await.unwrap();
     assert_eq!(code(&pods.get("pending").await.unwrap_err()), 404);
     let mut bound = pod("bound");
@@ -93,11 +110,21 @@ async fn pods_on_nodes_go_gracefully_and_others_at_once() {
     pods.delete("bound", &DeleteParams::default()).await.unwrap();
     let going = pods.get("bound").await.unwrap();
     assert_eq!(going.metadata.deletion_grace_period_seconds, Some(30));
-    assert_eq!(going.metadata.deletion_timestamp.unwrap().0.to_string(), "2026-01-01T00:00:30Z");
-    pods.delete("bound", &DeleteParams::default().grace_period(10)).await.unwrap();
+    assert_eq!(
+        going.metadata.deletion_timestamp.unwrap().0.to_string(),
+        "2026-01-01T00:00:30Z"
+    );
+    pods.delete("bound", &DeleteParams::default().grace_period(10))
+        .await
+        .unwrap();
     let shorter = pods.get("bound").await.unwrap();
-    assert_eq!(shorter.metadata.deletion_timestamp.unwrap().0.to_string(), "2026-01-01T00:00:10Z");
-    pods.delete("bound", &DeleteParams::default().grace_period(0)).await.unwrap();
+    assert_eq!(
+        shorter.metadata.deletion_timestamp.unwrap().0.to_string(),
+        "2026-01-01T00:00:10Z"
+    );
+    pods.delete("bound", &DeleteParams::default().grace_period(0))
+        .await
+        .unwrap();
     assert_eq!(code(&pods.get("bound").await.unwrap_err()), 404);
 }
 
@@ -105,13 +132,36 @@ async fn pods_on_nodes_go_gracefully_and_others_at_once() {
 async fn deletion_preconditions_hold() {
     let world = world();
     let maps: Api<ConfigMap> = Api::default_namespaced(world.client());
-    let made = maps.create(&PostParams::default(), &object(json!({"metadata": {"name": "m"}}))).await.unwrap();
-    let uid = |uid: &str| DeleteParams { preconditions: Some(Preconditions { uid: Some(uid.into()), resource_version: None }), ..DeleteParams::default() };
+    let made = maps
+        .create(&PostParams::default(), &object(json!({"metadata": {"name": "m"}})))
+        .await
+        .unwrap();
+    let uid = |uid: &str| DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: Some(uid.into()),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
     assert_eq!(code(&maps.delete("m", &uid("other")).await.unwrap_err()), 409);
-    let version = Preconditions { uid: None, resource_version: Some("1".into()) };
-    let version = DeleteParams { preconditions: Some(version), ..DeleteParams::default() };
+    let version = Preconditions {
+        uid: None,
+        resource_version: Some("1".into()),
+    };
+    let version = DeleteParams {
+        preconditions: Some(version),
+        ..DeleteParams::default()
+    };
     assert_eq!(code(&maps.delete("m", &version).await.unwrap_err()), 409);
-    maps.delete("m", &DeleteParams { dry_run: true, ..DeleteParams::default() }).await.unwrap();
+    maps.delete(
+        "m",
+        &DeleteParams {
+            dry_run: true,
+            ..DeleteParams::default()
+        },
+    )
+    .await
+    .unwrap();
     maps.delete("m", &uid(&made.metadata.uid.unwrap())).await.unwrap();
     assert_eq!(code(&maps.get("m").await.unwrap_err()), 404);
 }
@@ -120,13 +170,29 @@ async fn deletion_preconditions_hold() {
 async fn status_and_spec_are_written_apart() {
     let world = world();
     let nodes: Api<Node> = Api::all(world.client());
-    nodes.create(&PostParams::default(), &object(json!({"metadata": {"name": "n"}, "status": {"phase": "Pending"}}))).await.unwrap();
+    nodes
+        .create(
+            &PostParams::default(),
+            &object(json!({"metadata": {"name": "n"}, "status": {"phase": "Pending"}})),
+        )
+        .await
+        .unwrap();
     let both = json!({"spec": {"unschedulable": true}, "status": {"phase": "Running"}});
-    let main = nodes.patch("n", &PatchParams::default(), &Patch::Merge(&both)).await.unwrap();
+    let main = nodes
+        .patch("n", &PatchParams::default(), &Patch::Merge(&both))
+        .await
+        .unwrap();
     assert_eq!(main.spec.unwrap().unschedulable, Some(true));
-    assert_eq!(main.status.unwrap().phase.as_deref(), Some("Pending"), "the kubelet's first status is kept");
+    assert_eq!(
+        main.status.unwrap().phase.as_deref(),
+        Some("Pending"),
+        "the kubelet's first status is kept"
+    );
     let both = json!({"spec": {"unschedulable": null}, "status": {"phase": "Running"}});
-    let status = nodes.patch_status("n", &PatchParams::default(), &Patch::Merge(&both)).await.unwrap();
+    let status = nodes
+        .patch_status("n", &PatchParams::default(), &Patch::Merge(&both))
+        .await
+        .unwrap();
     assert_eq!(status.spec.unwrap().unschedulable, Some(true));
     assert_eq!(status.status.unwrap().phase.as_deref(), Some("Running"));
 }
@@ -147,38 +213,102 @@ async fn lists_page_consistently_and_select() {
     assert_eq!(first.metadata.remaining_item_count, Some(3));
     pods.delete("p4", &DeleteParams::default()).await.unwrap();
     let token = first.metadata.continue_.clone().unwrap();
-    let rest = pods.list(&ListParams::default().limit(10).continue_token(&token)).await.unwrap();
+    let rest = pods
+        .list(&ListParams::default().limit(10).continue_token(&token))
+        .await
+        .unwrap();
     assert_eq!(rest.items.len(), 3, "the later pages show the first page's revision");
     assert_eq!(rest.metadata.resource_version, first.metadata.resource_version);
     world.compact();
-    let gone = pods.list(&ListParams::default().continue_token(&token)).await.unwrap_err();
+    let gone = pods
+        .list(&ListParams::default().continue_token(&token))
+        .await
+        .unwrap_err();
     assert_eq!((code(&gone), reason(&gone).as_str()), (410, "Expired"));
     let names = async |lp: ListParams| {
         let list = pods.list(&lp).await.unwrap();
-        list.items.into_iter().filter_map(|p| p.metadata.name).collect::<Vec<_>>()
+        list.items
+            .into_iter()
+            .filter_map(|p| p.metadata.name)
+            .collect::<Vec<_>>()
     };
-    assert_eq!(names(ListParams::default().labels("odd=true,n notin (1)")).await, ["p3"]);
+    assert_eq!(
+        names(ListParams::default().labels("odd=true,n notin (1)")).await,
+        ["p3"]
+    );
     assert_eq!(names(ListParams::default().fields("spec.nodeName=node")).await, ["p3"]);
-    assert_eq!(names(ListParams::default().fields("spec.nodeName=,status.phase!=Running")).await, ["p0", "p1", "p2"]);
+    assert_eq!(
+        names(ListParams::default().fields("spec.nodeName=,status.phase!=Running")).await,
+        ["p0", "p1", "p2"]
+    );
     assert_eq!(names(ListParams::default().fields("metadata.name=p1")).await, ["p1"]);
-    assert_eq!(code(&pods.list(&ListParams::default().fields("spec.foo=1")).await.unwrap_err()), 400);
+    assert_eq!(
+        code(
+            &pods
+                .list(&ListParams::default().fields("spec.foo=1"))
+                .await
+                .unwrap_err()
+        ),
+        400
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn lists_at_a_revision_obey_its_meaning() {
     let world = world();
     let maps: Api<ConfigMap> = Api::default_namespaced(world.client());
-    maps.create(&PostParams::default(), &object(json!({"metadata": {"name": "a"}}))).await.unwrap();
-    let then = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
-    maps.create(&PostParams::default(), &object(json!({"metadata": {"name": "b"}}))).await.unwrap();
+    maps.create(&PostParams::default(), &object(json!({"metadata": {"name": "a"}})))
+        .await
+        .unwrap();
+    let then = maps
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .metadata
+        .resource_version
+        .unwrap();
+    maps.create(&PostParams::default(), &object(json!({"metadata": {"name": "b"}})))
+        .await
+        .unwrap();
     let count = async |lp: ListParams| maps.list(&lp).await.map(|l| l.items.len());
-    assert_eq!(count(ListParams::default().at(&then).matching(kube::api::VersionMatch::Exact)).await.unwrap(), 1);
-    assert_eq!(count(ListParams::default().at(&then).matching(kube::api::VersionMatch::NotOlderThan)).await.unwrap(), 2);
-    assert_eq!(count(ListParams::default().at("0").matching(kube::api::VersionMatch::NotOlderThan)).await.unwrap(), 2);
-    let ahead = count(ListParams::default().at("999999").matching(kube::api::VersionMatch::NotOlderThan)).await.unwrap_err();
+    assert_eq!(
+        count(ListParams::default().at(&then).matching(kube::api::VersionMatch::Exact))
+            .await
+            .unwrap(),
+        1
+    );
+    assert_eq!(
+        count(
+            ListParams::default()
+                .at(&then)
+                .matching(kube::api::VersionMatch::NotOlderThan)
+        )
+        .await
+        .unwrap(),
+        2
+    );
+    assert_eq!(
+        count(
+            ListParams::default()
+                .at("0")
+                .matching(kube::api::VersionMatch::NotOlderThan)
+        )
+        .await
+        .unwrap(),
+        2
+    );
+    let ahead = count(
+        ListParams::default()
+            .at("999999")
+            .matching(kube::api::VersionMatch::NotOlderThan),
+    )
+    .await
+    .unwrap_err();
     assert_eq!(code(&ahead), 504);
     world.compact();
-    let gone = count(ListParams::default().at(&then).matching(kube::api::VersionMatch::Exact)).await.unwrap_err();
+    let gone = count(ListParams::default().at(&then).matching(kube::api::VersionMatch::Exact))
+        .await
+        .unwrap_err();
     assert_eq!((code(&gone), reason(&gone).as_str()), (410, "Expired"));
 }
 
@@ -190,24 +320,42 @@ async fn patches_of_every_format_do_what_they_say() {
     let params = PatchParams::default();
     let json: json_patch::Patch = serde_json::from_value(json!([
         {"op": "test", "path": "/metadata/name", "value": "p"},
-        {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}])).unwrap();
+        {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]))
+    .unwrap();
     let patched = pods.patch("p", &params, &Patch::<Pod>::Json(json)).await.unwrap();
     assert_eq!(patched.metadata.labels.unwrap()["a"], "b");
-    let wrong: json_patch::Patch = serde_json::from_value(json!([{"op": "test", "path": "/metadata/name", "value": "q"}])).unwrap();
-    assert_eq!(code(&pods.patch("p", &params, &Patch::<Pod>::Json(wrong)).await.unwrap_err()), 422);
+    let wrong: json_patch::Patch =
+        serde_json::from_value(json!([{"op": "test", "path": "/metadata/name", "value": "q"}])).unwrap();
+    assert_eq!(
+        code(&pods.patch("p", &params, &Patch::<Pod>::Json(wrong)).await.unwrap_err()),
+        422
+    );
     let strategic = json!({"spec": {"containers": [{"name": "main", "image": "other:1"}]}});
     let patched = pods.patch("p", &params, &Patch::Strategic(&strategic)).await.unwrap();
     let container = &patched.spec.unwrap().containers[0];
     assert_eq!(container.image.as_deref(), Some("other:1"));
     assert!(container.resources.is_some(), "the rest of the container is kept");
     let apply = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"x": "1", "y": "1"}}});
-    pods.patch("p", &PatchParams::apply("me"), &Patch::Apply(&apply)).await.unwrap();
+    pods.patch("p", &PatchParams::apply("me"), &Patch::Apply(&apply))
+        .await
+        .unwrap();
     let apply = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"y": "2"}}});
-    let patched = pods.patch("p", &PatchParams::apply("me"), &Patch::Apply(&apply)).await.unwrap();
+    let patched = pods
+        .patch("p", &PatchParams::apply("me"), &Patch::Apply(&apply))
+        .await
+        .unwrap();
     let labels = patched.metadata.labels.unwrap();
-    assert_eq!((labels.get("x"), labels["y"].as_str(), labels["a"].as_str()), (None, "2", "b"));
-    let dry = PatchParams { dry_run: true, ..PatchParams::default() };
-    pods.patch("p", &dry, &Patch::Merge(&json!({"metadata": {"labels": {"y": "3"}}}))).await.unwrap();
+    assert_eq!(
+        (labels.get("x"), labels["y"].as_str(), labels["a"].as_str()),
+        (None, "2", "b")
+    );
+    let dry = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    pods.patch("p", &dry, &Patch::Merge(&json!({"metadata": {"labels": {"y": "3"}}})))
+        .await
+        .unwrap();
     assert_eq!(pods.get("p").await.unwrap().metadata.labels.unwrap()["y"], "2");
 }
 
@@ -215,13 +363,25 @@ async fn patches_of_every_format_do_what_they_say() {
 async fn namespaces_hold_their_objects() {
     let world = world();
     let elsewhere: Api<Pod> = Api::namespaced(world.client(), "team");
-    let missing = elsewhere.create(&PostParams::default(), &object(pod("p"))).await.unwrap_err();
+    let missing = elsewhere
+        .create(&PostParams::default(), &object(pod("p")))
+        .await
+        .unwrap_err();
     assert_eq!(code(&missing), 404);
     let namespaces: Api<Namespace> = Api::all(world.client());
-    namespaces.create(&PostParams::default(), &object(json!({"metadata": {"name": "team"}}))).await.unwrap();
-    elsewhere.create(&PostParams::default(), &object(pod("p"))).await.unwrap();
+    namespaces
+        .create(&PostParams::default(), &object(json!({"metadata": {"name": "team"}})))
+        .await
+        .unwrap();
+    elsewhere
+        .create(&PostParams::default(), &object(pod("p")))
+        .await
+        .unwrap();
     namespaces.delete("team", &DeleteParams::default()).await.unwrap();
-    let closed = elsewhere.create(&PostParams::default(), &object(pod("q"))).await.unwrap_err();
+    let closed = elsewhere
+        .create(&PostParams::default(), &object(pod("q")))
+        .await
+        .unwrap_err();
     assert_eq!(code(&closed), 403);
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     assert_eq!(code(&namespaces.get("team").await.unwrap_err()), 404);
@@ -234,8 +394,16 @@ async fn identities_requests_and_codes_are_on_record() {
     let nodes: Api<Node> = Api::all(world.client_as("operator", &[]));
     nodes.get("n").await.unwrap_err();
     nodes.list(&ListParams::default()).await.unwrap();
-    let seen: Vec<String> =
-        world.audit().into_iter().map(|e| format!("{} {} {} {}", e.user, e.verb.as_str(), e.resource, e.code)).collect();
+    let seen: Vec<String> = world
+        .audit()
+        .into_iter()
+        .map(|e| format!("{} {} {} {}", e.user, e.verb.as_str(), e.resource, e.code))
+        .collect();
     assert_eq!(seen, ["operator get nodes 404", "operator list nodes 200"]);
-    assert_eq!(world.request_counts().get(&(sandbox::api::Verb::List, "nodes".to_owned())), Some(&1));
+    assert_eq!(
+        world
+            .request_counts()
+            .get(&(sandbox::api::Verb::List, "nodes".to_owned())),
+        Some(&1)
+    );
 }

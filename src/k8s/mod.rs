@@ -10,6 +10,7 @@
 //! | [`write`] | creates, patches, deletes: preconditions, lease, four seconds, assumption |
 //! | [`evict`] | evictions and their outcomes |
 //! | [`events`] | Kubernetes Events: dedupe, limits, counts |
+//! | [`merge`] | what differs between two states of an object, as a patch |
 //! | [`leadership`] | whether this process may write |
 //!
 //! # How a controller is written
@@ -63,10 +64,11 @@ pub mod evict;
 pub mod hub;
 pub mod kinds;
 pub mod leadership;
+pub mod merge;
 pub mod metrics;
 pub mod queue;
 pub mod write;
 mod write_error;
 
 pub use bucket::{Rate, TokenBucket};
-pub use write_error::{Cause, WriteError};
+pub use write_error::{Cause, WriteError, write_as_expected};

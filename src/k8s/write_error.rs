@@ -154,6 +154,15 @@ fn cause(error: kube::Error) -> Cause {
     }
 }
 
+/// Takes "it does not exist" for an answer: the object that was to be changed is gone, so there is nothing left to change.
+pub fn write_as_expected<T>(written: Result<T, WriteError>) -> Result<Option<T>, WriteError> {
+    match written {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

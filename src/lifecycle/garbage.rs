@@ -21,6 +21,7 @@ pub enum Listing {
 
 /// What garbage collection looks at on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // a view of four independent facts
 pub struct ClaimFacts {
     /// Registered is True.
     pub registered: bool,

@@ -52,6 +52,8 @@ pub enum Machine {
     },
     /// It had a server, and the platform took it.
     Taken,
+    /// Somebody is deleting it at the cloud; it does not come back.
+    GoingAway,
     /// The cloud could not be asked: unknown, never gone.
     Unreachable,
 }
@@ -93,6 +95,7 @@ pub fn next_step(launched: Launched, machine: &Machine, deadline: DateTime<Utc>,
     match (launched, machine) {
         // A machine that was taken is never waited for: left alone it would be won again and billed for nobody (architecture §7.21).
         (_, Machine::Taken) => LaunchStep::GiveUp(GiveUp::Taken),
+        (_, Machine::GoingAway) => LaunchStep::GiveUp(GiveUp::Vanished),
         (_, Machine::Missing { since }) if now.signed_duration_since(*since) >= MISSING_FOR => {
             LaunchStep::GiveUp(GiveUp::Vanished)
         }
@@ -232,6 +235,14 @@ mod tests {
                 LaunchStep::GiveUp(GiveUp::Taken)
             );
         }
+    }
+
+    #[test]
+    fn a_machine_that_somebody_deletes_ends_its_claim_at_once() {
+        assert_eq!(
+            next_step(Launched::Open, &Machine::GoingAway, at(30), at(1)),
+            LaunchStep::GiveUp(GiveUp::Vanished)
+        );
     }
 
     #[test]

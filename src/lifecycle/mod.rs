@@ -12,6 +12,7 @@
 pub mod drain;
 pub mod expiration;
 pub mod garbage;
+pub mod health;
 pub mod initialization;
 pub mod launch;
 pub mod liveness;

@@ -13,7 +13,12 @@ use chrono::{DateTime, Utc};
 use serde_json::{Map, Value, json};
 
 /// Admits a new object, possibly changed.
-pub(crate) fn on_create(core: &mut Core, resource: &Resource, mut new: Value, now: DateTime<Utc>) -> Result<Value, ApiError> {
+pub(crate) fn on_create(
+    core: &mut Core,
+    resource: &Resource,
+    mut new: Value,
+    now: DateTime<Utc>,
+) -> Result<Value, ApiError> {
     match (resource.group.as_str(), resource.kind.as_str()) {
         ("", "Pod") => {
             pod_priority(core, resource, &mut new)?;
@@ -33,7 +38,10 @@ fn pod_priority(core: &Core, resource: &Resource, pod: &mut Value) -> Result<(),
     const CLASSES: &str = "priorityclasses.scheduling.k8s.io";
     let name = object::text(pod, "/spec/priorityClassName").to_owned();
     let class = if name.is_empty() {
-        core.store.objects(CLASSES).map(|(_, c)| c).find(|c| c.value().get("globalDefault") == Some(&Value::Bool(true)))
+        core.store
+            .objects(CLASSES)
+            .map(|(_, c)| c)
+            .find(|c| c.value().get("globalDefault") == Some(&Value::Bool(true)))
     } else {
         let found = core.store.get(CLASSES, &ObjectKey::new("", &name));
         if found.is_none() {
@@ -65,7 +73,8 @@ fn default_tolerations(spec: &mut Map<String, Value>) {
             (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())
         });
         if !covered {
-            tolerations.push(json!({ "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 }));
+            tolerations
+                .push(json!({ "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 }));
         }
     }
 }
@@ -74,7 +83,9 @@ fn not_ready_taint(spec: &mut Map<String, Value>) {
     const KEY: &str = "node.kubernetes.io/not-ready";
     let list = spec.entry("taints").or_insert_with(|| json!([]));
     if let Value::Array(taints) = list
-        && !taints.iter().any(|t| object::text(t, "/key") == KEY && object::text(t, "/effect") == "NoSchedule")
+        && !taints
+            .iter()
+            .any(|t| object::text(t, "/key") == KEY && object::text(t, "/effect") == "NoSchedule")
     {
         taints.push(json!({ "key": KEY, "effect": "NoSchedule" }));
     }
@@ -88,7 +99,10 @@ fn default_storage_class(core: &Core, claim: &mut Value) {
         let annotations = object::labels_at(class, "/metadata/annotations");
         annotations.get("storageclass.kubernetes.io/is-default-class") == Some(&"true")
     };
-    let found = core.store.objects("storageclasses.storage.k8s.io").find(|(_, c)| is_default(c.value()));
+    let found = core
+        .store
+        .objects("storageclasses.storage.k8s.io")
+        .find(|(_, c)| is_default(c.value()));
     if let Some((key, _)) = found {
         let name = key.name.clone();
         object::edit_at(claim, "spec", |s| s.insert("storageClassName".into(), name.into()));
@@ -97,7 +111,9 @@ fn default_storage_class(core: &Core, claim: &mut Value) {
 
 /// Events expire; looking when one comes keeps the store small without a timer.
 fn forget_old_events(core: &mut Core, now: DateTime<Utc>) {
-    let horizon = now.checked_sub_signed(core.options.event_ttl).unwrap_or(DateTime::<Utc>::MIN_UTC);
+    let horizon = now
+        .checked_sub_signed(core.options.event_ttl)
+        .unwrap_or(DateTime::<Utc>::MIN_UTC);
     let written = |event: &Value| object::parse_time(object::text(event, "/metadata/creationTimestamp"));
     let old: Vec<ObjectKey> = core
         .store

@@ -18,7 +18,10 @@ pub struct Identity {
 impl Identity {
     /// A user in some groups.
     pub fn new(user: &str, groups: &[&str]) -> Self {
-        Self { user: user.to_owned(), groups: groups.iter().map(|g| (*g).to_owned()).collect() }
+        Self {
+            user: user.to_owned(),
+            groups: groups.iter().map(|g| (*g).to_owned()).collect(),
+        }
     }
 
     /// The administrator.
@@ -57,7 +60,11 @@ pub(crate) struct Audit {
 
 impl Audit {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { entries: VecDeque::new(), counts: BTreeMap::new(), capacity }
+        Self {
+            entries: VecDeque::new(),
+            counts: BTreeMap::new(),
+            capacity,
+        }
     }
 
     pub(crate) fn record(&mut self, entry: AuditEntry) {

@@ -57,9 +57,16 @@ fn look(core: &Core, place: &Place) -> Option<Arc<Stored>> {
 
 fn delete(core: &mut Core, place: &Place, propagation: Propagation, now: DateTime<Utc>) {
     let Some(object) = look(core, place) else { return };
-    let Some(resource) = core.registry.get(&place.0).cloned() else { return };
-    let kept = object::finalizers(object.value()).iter().any(|f| matches!(*f, "orphan" | "foregroundDeletion"));
-    let options = DeleteOptions { propagation: Some(propagation).filter(|_| !kept), ..DeleteOptions::default() };
+    let Some(resource) = core.registry.get(&place.0).cloned() else {
+        return;
+    };
+    let kept = object::finalizers(object.value())
+        .iter()
+        .any(|f| matches!(*f, "orphan" | "foregroundDeletion"));
+    let options = DeleteOptions {
+        propagation: Some(propagation).filter(|_| !kept),
+        ..DeleteOptions::default()
+    };
     // Without preconditions a deletion cannot be refused.
     let _done = core.delete_object(&resource, &object, &options, now);
 }
@@ -73,7 +80,11 @@ fn follow_owners(core: &mut Core, place: &Place, now: DateTime<Utc>) {
     }
     let (mut solid, mut waiting) = (Vec::new(), false);
     for reference in references {
-        let owner = core.store.by_uid(object::text(reference, "/uid")).cloned().and_then(|p| look(core, &p));
+        let owner = core
+            .store
+            .by_uid(object::text(reference, "/uid"))
+            .cloned()
+            .and_then(|p| look(core, &p));
         match owner {
             None => {}
             Some(owner) if in_foreground(owner.value()) && blocks(reference) => waiting = true,
@@ -82,7 +93,11 @@ fn follow_owners(core: &mut Core, place: &Place, now: DateTime<Utc>) {
     }
     if solid.is_empty() {
         if !object::is_deleting(object.value()) {
-            let propagation = if waiting { Propagation::Foreground } else { Propagation::Background };
+            let propagation = if waiting {
+                Propagation::Foreground
+            } else {
+                Propagation::Background
+            };
             delete(core, place, propagation, now);
         }
     } else if solid.len() < references.len() {
@@ -107,7 +122,10 @@ fn wait_for_dependents(core: &mut Core, place: &Place, now: DateTime<Utc>) {
         return;
     }
     let uid = object::uid(owner.value()).to_owned();
-    let finalizers: Vec<String> = object::finalizers(owner.value()).iter().map(|f| (*f).to_owned()).collect();
+    let finalizers: Vec<String> = object::finalizers(owner.value())
+        .iter()
+        .map(|f| (*f).to_owned())
+        .collect();
     let has = |f: &str| finalizers.iter().any(|own| own == f);
     let dependents = core.store.dependents(&uid);
     let finished = if has("orphan") {
@@ -149,7 +167,11 @@ fn wait_for_dependents(core: &mut Core, place: &Place, now: DateTime<Utc>) {
 fn disown(core: &mut Core, place: &Place, uid: &str, now: DateTime<Utc>) {
     let Some(object) = look(core, place) else { return };
     let references = object::list(object.value(), "/metadata/ownerReferences");
-    let left: Vec<Value> = references.iter().filter(|r| object::text(r, "/uid") != uid).cloned().collect();
+    let left: Vec<Value> = references
+        .iter()
+        .filter(|r| object::text(r, "/uid") != uid)
+        .cloned()
+        .collect();
     let mut new = object.value().clone();
     object::set_meta(&mut new, "ownerReferences", left);
     core.store.put(&place.0, &place.1, new, now);
@@ -160,7 +182,12 @@ fn empty_namespace(core: &mut Core, namespace: &str, now: DateTime<Utc>) {
     let inside: Vec<Place> = core
         .store
         .tables()
-        .flat_map(|(table, t)| t.objects.keys().filter(|k| k.namespace == namespace).map(|k| (table.clone(), k.clone())))
+        .flat_map(|(table, t)| {
+            t.objects
+                .keys()
+                .filter(|k| k.namespace == namespace)
+                .map(|k| (table.clone(), k.clone()))
+        })
         .collect();
     for place in &inside {
         if look(core, place).is_some_and(|o| !object::is_deleting(o.value())) {
@@ -169,7 +196,9 @@ fn empty_namespace(core: &mut Core, namespace: &str, now: DateTime<Utc>) {
     }
     let left = inside.iter().any(|place| look(core, place).is_some());
     let key = ObjectKey::new("", namespace);
-    let Some(object) = core.store.get("namespaces", &key).cloned() else { return };
+    let Some(object) = core.store.get("namespaces", &key).cloned() else {
+        return;
+    };
     if left {
         core.store.pending.namespaces.insert(namespace.to_owned());
     } else if object::is_deleting(object.value()) && object::finalizers(object.value()).is_empty() {

@@ -27,10 +27,15 @@ impl Core {
         let wanted = object::uid(&binding);
         if !wanted.is_empty() && wanted != object::uid(pod) {
             let is = object::uid(pod);
-            return refuse(format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {is}"));
+            return refuse(format!(
+                "Precondition failed: UID in precondition: {wanted}, UID in object meta: {is}"
+            ));
         }
         if object::is_deleting(pod) {
-            return refuse(format!("pod {} is being deleted, cannot be assigned to a host", call.name));
+            return refuse(format!(
+                "pod {} is being deleted, cannot be assigned to a host",
+                call.name
+            ));
         }
         let present = object::text(pod, "/spec/nodeName");
         if !present.is_empty() {
@@ -42,7 +47,8 @@ impl Core {
         let mut new = pod.clone();
         object::edit_at(&mut new, "spec", |spec| spec.insert("nodeName".into(), node.into()));
         let since = object::time_text(now);
-        let scheduled = json!({ "type": "PodScheduled", "status": "True", "lastTransitionTime": since, "lastProbeTime": null });
+        let scheduled =
+            json!({ "type": "PodScheduled", "status": "True", "lastTransitionTime": since, "lastProbeTime": null });
         object::edit_at(&mut new, "status", |status| {
             let list = status.entry("conditions").or_insert_with(|| json!([]));
             if let Value::Array(conditions) = list {

@@ -18,7 +18,9 @@ const DISRUPTED_FOR: TimeDelta = TimeDelta::minutes(2);
 
 /// Whether a budget's selector takes in a pod. An absent selector takes in none, an empty one all.
 pub(crate) fn covers(budget: &Value, pod: &Value) -> bool {
-    budget.pointer("/spec/selector").is_some_and(|s| LabelSelector::from_object(s).matches(pod))
+    budget
+        .pointer("/spec/selector")
+        .is_some_and(|s| LabelSelector::from_object(s).matches(pod))
 }
 
 /// Whether a pod's Ready condition is true.
@@ -44,13 +46,20 @@ pub(crate) fn refresh(core: &mut Core, namespace: &str, now: DateTime<Utc>) {
 
 fn refreshed(core: &Core, budget: &Value, pods: &[Arc<Stored>], now: DateTime<Utc>) -> Value {
     let selector = budget.pointer("/spec/selector").map(LabelSelector::from_object);
-    let covered: Vec<&Value> =
-        pods.iter().map(|p| p.value()).filter(|p| selector.as_ref().is_some_and(|s| s.matches(p))).collect();
+    let covered: Vec<&Value> = pods
+        .iter()
+        .map(|p| p.value())
+        .filter(|p| selector.as_ref().is_some_and(|s| s.matches(p)))
+        .collect();
     let disrupted = still_disrupted(budget, &covered, now);
     let healthy = |p: &&&Value| is_ready(p) && !object::is_deleting(p) && !disrupted.contains_key(object::name(p));
     let current = count(covered.iter().filter(healthy).count());
     let (expected, desired) = wanted(core, budget, &covered);
-    let allowed = if expected <= 0 { 0 } else { current.saturating_sub(desired).max(0) };
+    let allowed = if expected <= 0 {
+        0
+    } else {
+        current.saturating_sub(desired).max(0)
+    };
     let mut new = budget.clone();
     object::edit_at(&mut new, "status", |status| {
         for (field, value) in [
@@ -75,7 +84,9 @@ fn refreshed(core: &Core, budget: &Value, pods: &[Arc<Stored>], now: DateTime<Ut
 fn still_disrupted(budget: &Value, covered: &[&Value], now: DateTime<Utc>) -> Map<String, Value> {
     let before = budget.pointer("/status/disruptedPods").and_then(Value::as_object);
     let counts = |name: &str, since: &Value| {
-        let present = covered.iter().any(|p| object::name(p) == name && !object::is_deleting(p));
+        let present = covered
+            .iter()
+            .any(|p| object::name(p) == name && !object::is_deleting(p));
         let recent = object::parse_time(since.as_str().unwrap_or_default())
             .and_then(|at| at.checked_add_signed(DISRUPTED_FOR))
             .is_some_and(|end| end > now);
@@ -109,7 +120,11 @@ fn share(value: &Value, total: i64) -> i64 {
     if let Some(number) = value.as_i64() {
         return number;
     }
-    let percent: i64 = value.as_str().and_then(|t| t.strip_suffix('%')).and_then(|t| t.parse().ok()).unwrap_or(0);
+    let percent: i64 = value
+        .as_str()
+        .and_then(|t| t.strip_suffix('%'))
+        .and_then(|t| t.parse().ok())
+        .unwrap_or(0);
     let hundredfold = percent.saturating_mul(total);
     hundredfold.saturating_add(99).checked_div(100).unwrap_or(0)
 }
@@ -131,7 +146,9 @@ fn expected_by_controllers(core: &Core, covered: &[&Value]) -> i64 {
 
 fn controller_scale(core: &Core, object: &Value) -> Option<(String, i64)> {
     let is_controller = |o: &&Value| o.get("controller").and_then(Value::as_bool) == Some(true);
-    let owner = object::list(object, "/metadata/ownerReferences").iter().find(is_controller)?;
+    let owner = object::list(object, "/metadata/ownerReferences")
+        .iter()
+        .find(is_controller)?;
     let (table, key) = core.store.by_uid(object::text(owner, "/uid"))?;
     let found = core.store.get(table, key)?;
     // A ReplicaSet of a Deployment: the Deployment's number is the one that is wanted.
@@ -146,8 +163,14 @@ fn controller_scale(core: &Core, object: &Value) -> Option<(String, i64)> {
 pub(crate) fn set_condition(budget: &mut Value, now: DateTime<Utc>) {
     let allowed = object::number(budget, "/status/disruptionsAllowed").unwrap_or(0);
     let generation = object::generation(budget).unwrap_or(0);
-    let (status, reason) = if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
-    let before = object::list(budget, "/status/conditions").iter().find(|c| object::text(c, "/type") == "DisruptionAllowed");
+    let (status, reason) = if allowed > 0 {
+        ("True", "SufficientPods")
+    } else {
+        ("False", "InsufficientPods")
+    };
+    let before = object::list(budget, "/status/conditions")
+        .iter()
+        .find(|c| object::text(c, "/type") == "DisruptionAllowed");
     let since = match before {
         Some(old) if object::text(old, "/status") == status => object::text(old, "/lastTransitionTime").to_owned(),
         _ => object::time_text(now),

@@ -183,16 +183,27 @@ static BUILT_INS: &[BuiltIn] = &[
         .with_status()
         .select(&["status.phase"]),
     BuiltIn::new::<core::ServiceAccount>("", "v1", "ServiceAccount", "serviceaccounts", Namespaced).short(&["sa"]),
-    BuiltIn::new::<core::Service>("", "v1", "Service", "services", Namespaced).short(&["svc"]).in_all().with_status(),
+    BuiltIn::new::<core::Service>("", "v1", "Service", "services", Namespaced)
+        .short(&["svc"])
+        .in_all()
+        .with_status(),
     BuiltIn::new::<core::ConfigMap>("", "v1", "ConfigMap", "configmaps", Namespaced).short(&["cm"]),
     BuiltIn::new::<core::Secret>("", "v1", "Secret", "secrets", Namespaced).select(&["type"]),
-    BuiltIn::new::<core::Event>("", "v1", "Event", "events", Namespaced).short(&["ev"]).select(EVENT_FIELDS),
+    BuiltIn::new::<core::Event>("", "v1", "Event", "events", Namespaced)
+        .short(&["ev"])
+        .select(EVENT_FIELDS),
     BuiltIn::new::<core::PersistentVolume>("", "v1", "PersistentVolume", "persistentvolumes", Cluster)
         .short(&["pv"])
         .with_status(),
-    BuiltIn::new::<core::PersistentVolumeClaim>("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", Namespaced)
-        .short(&["pvc"])
-        .with_status(),
+    BuiltIn::new::<core::PersistentVolumeClaim>(
+        "",
+        "v1",
+        "PersistentVolumeClaim",
+        "persistentvolumeclaims",
+        Namespaced,
+    )
+    .short(&["pvc"])
+    .with_status(),
     BuiltIn::new::<apps::Deployment>("apps", "v1", "Deployment", "deployments", Namespaced)
         .short(&["deploy"])
         .in_all()
@@ -218,7 +229,10 @@ static BUILT_INS: &[BuiltIn] = &[
         .with_status()
         .counted(),
     BuiltIn::new::<apps::ControllerRevision>("apps", "v1", "ControllerRevision", "controllerrevisions", Namespaced),
-    BuiltIn::new::<batch::Job>("batch", "v1", "Job", "jobs", Namespaced).in_all().with_status().counted(),
+    BuiltIn::new::<batch::Job>("batch", "v1", "Job", "jobs", Namespaced)
+        .in_all()
+        .with_status()
+        .counted(),
     BuiltIn::new::<policy::PodDisruptionBudget>(
         "policy",
         "v1",
@@ -234,14 +248,8 @@ static BUILT_INS: &[BuiltIn] = &[
         .short(&["sc"]),
     BuiltIn::new::<storage::CSINode>("storage.k8s.io", "v1", "CSINode", "csinodes", Cluster),
     BuiltIn::new::<storage::CSIDriver>("storage.k8s.io", "v1", "CSIDriver", "csidrivers", Cluster),
-    BuiltIn::new::<storage::VolumeAttachment>(
-        "storage.k8s.io",
-        "v1",
-        "VolumeAttachment",
-        "volumeattachments",
-        Cluster,
-    )
-    .with_status(),
+    BuiltIn::new::<storage::VolumeAttachment>("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", Cluster)
+        .with_status(),
     BuiltIn::new::<coordination::Lease>("coordination.k8s.io", "v1", "Lease", "leases", Namespaced).locked(),
     BuiltIn::new::<scheduling::PriorityClass>("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", Cluster)
         .short(&["pc"])

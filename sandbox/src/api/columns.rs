@@ -103,7 +103,13 @@ mod tests {
     fn the_paths_of_our_columns_find_their_values() {
         let object = json!({"metadata": {"labels": {"karpenter.sh/nodepool": "p"}},
             "status": {"conditions": [{"type": "A", "status": "x"}, {"type": "Ready", "status": "True"}], "n": [1, 2]}});
-        let text = |path: &str| evaluate(path, &object).into_iter().map(Value::to_string).collect::<Vec<_>>().join(",");
+        let text = |path: &str| {
+            evaluate(path, &object)
+                .into_iter()
+                .map(Value::to_string)
+                .collect::<Vec<_>>()
+                .join(",")
+        };
         assert_eq!(text(r".metadata.labels.karpenter\.sh/nodepool"), "\"p\"");
         assert_eq!(text(r#".status.conditions[?(@.type=="Ready")].status"#), "\"True\"");
         assert_eq!(text(r".status.conditions[?(@.type=='Ready')].status"), "\"True\"");

@@ -90,7 +90,10 @@ impl Core {
             });
             self.store.put("namespaces", &ObjectKey::new("", name), namespace, now);
         }
-        for (name, value) in [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)] {
+        for (name, value) in [
+            ("system-cluster-critical", 2_000_000_000),
+            ("system-node-critical", 2_000_001_000),
+        ] {
             let class = json!({
                 "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
                 "metadata": { "name": name, "uid": self.ids.uid(), "generation": 1,
@@ -98,7 +101,12 @@ impl Core {
                 "value": value, "preemptionPolicy": "PreemptLowerPriority",
                 "description": "Used for system critical pods.",
             });
-            self.store.put("priorityclasses.scheduling.k8s.io", &ObjectKey::new("", name), class, now);
+            self.store.put(
+                "priorityclasses.scheduling.k8s.io",
+                &ObjectKey::new("", name),
+                class,
+                now,
+            );
         }
     }
 
@@ -132,7 +140,11 @@ impl Core {
     pub(crate) fn stale(&mut self, call: &Call, back: u64) -> Result<Answer, ApiError> {
         let revision = self.store.revision().saturating_sub(back);
         let Some(objects) = self.store.table(&call.table()).and_then(|t| t.at(revision).ok()) else {
-            return if call.verb == Verb::Get { self.get(call) } else { self.list(call) };
+            return if call.verb == Verb::Get {
+                self.get(call)
+            } else {
+                self.list(call)
+            };
         };
         if call.verb == Verb::Get {
             let found = objects.get(&Self::key(call)).cloned();
@@ -149,6 +161,8 @@ impl Core {
     /// The object a call names, or 404.
     pub(crate) fn named(&self, call: &Call) -> Result<Arc<Stored>, ApiError> {
         let found = self.store.get(&call.table(), &Self::key(call));
-        found.cloned().ok_or_else(|| ApiError::not_found(&call.resource, &call.name))
+        found
+            .cloned()
+            .ok_or_else(|| ApiError::not_found(&call.resource, &call.name))
     }
 }

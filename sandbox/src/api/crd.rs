@@ -17,15 +17,22 @@ const TABLE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// Makes the served kinds follow the stored definitions.
 pub(crate) fn follow(core: &mut Core, now: DateTime<Utc>) {
-    let definitions: Vec<(ObjectKey, Value)> =
-        core.store.objects(TABLE).map(|(k, o)| (k.clone(), o.value().clone())).collect();
+    let definitions: Vec<(ObjectKey, Value)> = core
+        .store
+        .objects(TABLE)
+        .map(|(k, o)| (k.clone(), o.value().clone()))
+        .collect();
     let mut defined = BTreeSet::new();
     for (key, definition) in definitions {
-        let Some(resource) = resource_of(&definition) else { continue };
+        let Some(resource) = resource_of(&definition) else {
+            continue;
+        };
         defined.insert(resource.qualified());
         let known = core.registry.get(&resource.qualified()).map(|r| match &r.origin {
-            Origin::Custom(schema) => schema.generation == object::generation(&definition).unwrap_or(0)
-                && schema.definition == object::uid(&definition),
+            Origin::Custom(schema) => {
+                schema.generation == object::generation(&definition).unwrap_or(0)
+                    && schema.definition == object::uid(&definition)
+            }
             Origin::BuiltIn(_) => true,
         });
         if known != Some(true) {
@@ -47,10 +54,11 @@ pub(crate) fn follow(core: &mut Core, now: DateTime<Utc>) {
 
 fn establish(core: &mut Core, key: &ObjectKey, mut definition: Value, now: DateTime<Utc>) {
     let at = object::time_text(now);
-    let condition = |kind: &str, reason: &str, message: &str| {
-        json!({ "type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": at })
-    };
-    let versions: Vec<&str> = list(&definition, "/spec/versions").iter().map(|v| text(v, "/name")).collect();
+    let condition = |kind: &str, reason: &str, message: &str| json!({ "type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": at });
+    let versions: Vec<&str> = list(&definition, "/spec/versions")
+        .iter()
+        .map(|v| text(v, "/name"))
+        .collect();
     let status = json!({
         "acceptedNames": definition.pointer("/spec/names"),
         "storedVersions": versions,
@@ -72,21 +80,36 @@ pub(crate) fn resource_of(definition: &Value) -> Option<Resource> {
     let version = versions.iter().find(stored).or_else(|| versions.first())?;
     let own = |pointer: &str| text(definition, pointer).to_owned();
     let owned_list = |pointer: &str| {
-        list(definition, pointer).iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<String>>()
+        list(definition, pointer)
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect::<Vec<String>>()
     };
     let kind = own("/spec/names/kind");
     let singular = own("/spec/names/singular");
-    let schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({"type": "object"}));
+    let schema = version
+        .pointer("/schema/openAPIV3Schema")
+        .cloned()
+        .unwrap_or_else(|| json!({"type": "object"}));
     let columns = list(version, "/additionalPrinterColumns").iter().map(column).collect();
     let selectable = list(version, "/selectableFields").iter().map(|f| text(f, "/jsonPath"));
     let resource = Resource {
         group: own("/spec/group"),
         version: text(version, "/name").to_owned(),
         plural: own("/spec/names/plural"),
-        singular: if singular.is_empty() { kind.to_lowercase() } else { singular },
+        singular: if singular.is_empty() {
+            kind.to_lowercase()
+        } else {
+            singular
+        },
         short_names: owned_list("/spec/names/shortNames"),
         categories: owned_list("/spec/names/categories"),
-        scope: if own("/spec/scope") == "Namespaced" { Scope::Namespaced } else { Scope::Cluster },
+        scope: if own("/spec/scope") == "Namespaced" {
+            Scope::Namespaced
+        } else {
+            Scope::Cluster
+        },
         status: match version.pointer("/subresources/status") {
             Some(_) => StatusWrites::Subresource,
             None => StatusWrites::Inline,

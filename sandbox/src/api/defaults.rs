@@ -17,11 +17,15 @@ pub(crate) fn reset_status(resource: &Resource, new: &mut Value) {
         "Pod" => json!({ "phase": "Pending", "qosClass": qos_class(new) }),
         "Namespace" => json!({ "phase": "Active" }),
         "PersistentVolume" | "PersistentVolumeClaim" => json!({ "phase": "Pending" }),
-        "PodDisruptionBudget" => json!({ "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0 }),
+        "PodDisruptionBudget" => {
+            json!({ "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0 })
+        }
         "Service" => json!({ "loadBalancer": {} }),
         "VolumeAttachment" => return object::copy_root(new, &Value::Null, "status"),
         "Deployment" | "ReplicaSet" | "StatefulSet" | "Job" => json!({}),
-        "DaemonSet" => json!({ "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0 }),
+        "DaemonSet" => {
+            json!({ "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0 })
+        }
         _ => return object::copy_root(new, &Value::Null, "status"),
     };
     if let Value::Object(root) = new {
@@ -97,8 +101,16 @@ fn stateful_set(spec: &mut Map<String, Value>) {
     default_to(spec, "replicas", 1);
     default_to(spec, "podManagementPolicy", "OrderedReady");
     default_to(spec, "revisionHistoryLimit", 10);
-    default_to(spec, "updateStrategy", json!({ "type": "RollingUpdate", "rollingUpdate": { "partition": 0 } }));
-    default_to(spec, "persistentVolumeClaimRetentionPolicy", json!({ "whenDeleted": "Retain", "whenScaled": "Retain" }));
+    default_to(
+        spec,
+        "updateStrategy",
+        json!({ "type": "RollingUpdate", "rollingUpdate": { "partition": 0 } }),
+    );
+    default_to(
+        spec,
+        "persistentVolumeClaimRetentionPolicy",
+        json!({ "whenDeleted": "Retain", "whenScaled": "Retain" }),
+    );
 }
 
 fn daemon_set(spec: &mut Map<String, Value>) {
@@ -143,7 +155,11 @@ fn container_defaults(container: &mut Map<String, Value>) {
     let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
     let tag = image.rsplit('/').next().unwrap_or_default();
     let floats = !tag.contains('@') && (tag.ends_with(":latest") || !tag.contains(':'));
-    default_to(container, "imagePullPolicy", if floats { "Always" } else { "IfNotPresent" });
+    default_to(
+        container,
+        "imagePullPolicy",
+        if floats { "Always" } else { "IfNotPresent" },
+    );
     if let Some(Value::Array(ports)) = container.get_mut("ports") {
         for port in ports.iter_mut().filter_map(Value::as_object_mut) {
             default_to(port, "protocol", "TCP");
@@ -181,7 +197,9 @@ fn namespace(new: &mut Value) {
 
 fn fold_string_data(secret: &mut Map<String, Value>) {
     use base64::Engine;
-    let Some(Value::Object(plain)) = secret.remove("stringData") else { return };
+    let Some(Value::Object(plain)) = secret.remove("stringData") else {
+        return;
+    };
     let data = secret.entry("data").or_insert_with(|| json!({}));
     if let Value::Object(data) = data {
         for (key, value) in plain {
@@ -192,11 +210,15 @@ fn fold_string_data(secret: &mut Map<String, Value>) {
 }
 
 fn qos_class(pod: &Value) -> &'static str {
-    let containers: Vec<&Value> =
-        object::list(pod, "/spec/containers").iter().chain(object::list(pod, "/spec/initContainers")).collect();
+    let containers: Vec<&Value> = object::list(pod, "/spec/containers")
+        .iter()
+        .chain(object::list(pod, "/spec/initContainers"))
+        .collect();
     let amount = |c: &Value, kind: &str, name: &str| c.pointer(&format!("/resources/{kind}/{name}")).cloned();
     let any = containers.iter().any(|c| {
-        ["requests", "limits"].iter().any(|k| ["cpu", "memory"].iter().any(|n| amount(c, k, n).is_some()))
+        ["requests", "limits"]
+            .iter()
+            .any(|k| ["cpu", "memory"].iter().any(|n| amount(c, k, n).is_some()))
     });
     let guaranteed = containers.iter().all(|c| {
         ["cpu", "memory"].iter().all(|n| {

@@ -95,8 +95,12 @@ impl Core {
         let options = DeleteOptions::of(call)?;
         let selection = selection(call)?;
         let matching = |o: &Arc<Stored>| selection.matches(o.value());
-        let doomed: Vec<Arc<Stored>> =
-            self.store.objects(&call.table()).map(|(_, o)| Arc::clone(o)).filter(matching).collect();
+        let doomed: Vec<Arc<Stored>> = self
+            .store
+            .objects(&call.table())
+            .map(|(_, o)| Arc::clone(o))
+            .filter(matching)
+            .collect();
         for object in doomed {
             self.delete_object(&call.resource, &object, &options, now)?;
         }
@@ -116,9 +120,16 @@ impl Core {
     ) -> Result<Answer, ApiError> {
         let before = old.value();
         preconditions(resource, before, options)?;
-        let same = || Answer::Object { code: 200, object: Arc::clone(old) };
+        let same = || Answer::Object {
+            code: 200,
+            object: Arc::clone(old),
+        };
         let mut new = before.clone();
-        let grace = if resource.is("", "Pod") { pod_grace(before, options.grace) } else { None };
+        let grace = if resource.is("", "Pod") {
+            pod_grace(before, options.grace)
+        } else {
+            None
+        };
         let pending = object::number(before, "/metadata/deletionGracePeriodSeconds").unwrap_or(0);
         let mut finalizers: Vec<String> = object::finalizers(before).iter().map(|f| (*f).to_owned()).collect();
         if !object::is_deleting(before) {
@@ -147,11 +158,17 @@ impl Core {
                 return Ok(same());
             }
             let stored = self.store.put(&table, &key, new, now);
-            return Ok(Answer::Object { code: 200, object: stored });
+            return Ok(Answer::Object {
+                code: 200,
+                object: stored,
+            });
         }
         // A pod's last state says that it was being deleted; other kinds go as they were.
         let state = Some(new).filter(|_| grace.is_some());
-        let last = self.store.remove(&table, &key, state, now).unwrap_or_else(|| Arc::clone(old));
+        let last = self
+            .store
+            .remove(&table, &key, state, now)
+            .unwrap_or_else(|| Arc::clone(old));
         Ok(deleted_answer(resource, &last))
     }
 }
@@ -159,9 +176,15 @@ impl Core {
 fn deleted_answer(resource: &Resource, last: &Arc<Stored>) -> Answer {
     // Upstream returns the object itself for these kinds, a Status for all others.
     let whole = resource.group.is_empty()
-        && matches!(resource.kind.as_str(), "Pod" | "PersistentVolume" | "PersistentVolumeClaim" | "ServiceAccount" | "Service");
+        && matches!(
+            resource.kind.as_str(),
+            "Pod" | "PersistentVolume" | "PersistentVolumeClaim" | "ServiceAccount" | "Service"
+        );
     if whole {
-        return Answer::Object { code: 200, object: Arc::clone(last) };
+        return Answer::Object {
+            code: 200,
+            object: Arc::clone(last),
+        };
     }
     let value = success(resource, object::name(last.value()), object::uid(last.value()));
     Answer::Value { code: 200, value }
@@ -193,12 +216,18 @@ fn pod_grace(pod: &Value, asked: Option<i64>) -> Option<i64> {
     let own = object::number(pod, "/spec/terminationGracePeriodSeconds").unwrap_or(0);
     let unscheduled = object::text(pod, "/spec/nodeName").is_empty();
     let finished = matches!(object::text(pod, "/status/phase"), "Succeeded" | "Failed");
-    let period = if unscheduled || finished { 0 } else { asked.unwrap_or(own) };
+    let period = if unscheduled || finished {
+        0
+    } else {
+        asked.unwrap_or(own)
+    };
     Some(if period < 0 { 1 } else { period })
 }
 
 fn mark(object: &mut Value, grace: i64, now: DateTime<Utc>) {
-    let end = TimeDelta::try_seconds(grace).and_then(|d| now.checked_add_signed(d)).unwrap_or(now);
+    let end = TimeDelta::try_seconds(grace)
+        .and_then(|d| now.checked_add_signed(d))
+        .unwrap_or(now);
     object::set_meta(object, "deletionTimestamp", object::time_text(end));
     object::set_meta(object, "deletionGracePeriodSeconds", grace);
     if let Some(generation) = object::generation(object).filter(|g| *g > 0) {

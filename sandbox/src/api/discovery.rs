@@ -24,7 +24,10 @@ pub(crate) fn answer(registry: &Registry, path: &str) -> Option<Response<AnswerB
             "gitCommit": "", "gitTreeState": "clean", "buildDate": "", "goVersion": "", "compiler": "" }),
         ["api"] => json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [] }),
         ["apis"] => {
-            let groups: Vec<Value> = groups(registry).into_iter().map(|(name, versions)| group(&name, &versions)).collect();
+            let groups: Vec<Value> = groups(registry)
+                .into_iter()
+                .map(|(name, versions)| group(&name, &versions))
+                .collect();
             json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
         }
         ["api", version] => kinds(registry, "", version)?,
@@ -41,14 +44,19 @@ pub(crate) fn answer(registry: &Registry, path: &str) -> Option<Response<AnswerB
 
 fn plain(text: &'static str) -> Response<AnswerBody> {
     let mut response = response(200, full(Bytes::from_static(text.as_bytes())));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     response
 }
 
 fn groups(registry: &Registry) -> BTreeMap<String, BTreeSet<String>> {
     let mut groups: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for resource in registry.all().filter(|r| !r.group.is_empty()) {
-        groups.entry(resource.group.clone()).or_default().insert(resource.version.clone());
+        groups
+            .entry(resource.group.clone())
+            .or_default()
+            .insert(resource.version.clone());
     }
     groups
 }
@@ -60,12 +68,16 @@ fn group(name: &str, versions: &BTreeSet<String>) -> Value {
 }
 
 fn kinds(registry: &Registry, group: &str, version: &str) -> Option<Value> {
-    let served: Vec<&Arc<Resource>> =
-        registry.all().filter(|r| r.group == group && r.version == version).collect();
+    let served: Vec<&Arc<Resource>> = registry
+        .all()
+        .filter(|r| r.group == group && r.version == version)
+        .collect();
     let first = served.first()?;
     let group_version = first.api_version();
     let resources: Vec<Value> = served.iter().flat_map(|r| entries(r)).collect();
-    Some(json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources }))
+    Some(
+        json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources }),
+    )
 }
 
 fn entries(resource: &Resource) -> Vec<Value> {

@@ -36,7 +36,13 @@ pub struct ApiError {
 impl ApiError {
     /// A refusal without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason: Cow::Borrowed(reason), message: message.into(), details: Map::new(), retry_after: None }
+        Self {
+            code,
+            reason: Cow::Borrowed(reason),
+            message: message.into(),
+            details: Map::new(),
+            retry_after: None,
+        }
     }
 
     /// A refusal about one object, named in the details.
@@ -57,7 +63,13 @@ impl ApiError {
 
     /// 404 for an object.
     pub fn not_found(resource: &Resource, name: &str) -> Self {
-        Self::about(resource, name, 404, "NotFound", format!("{} \"{name}\" not found", resource.qualified()))
+        Self::about(
+            resource,
+            name,
+            404,
+            "NotFound",
+            format!("{} \"{name}\" not found", resource.qualified()),
+        )
     }
 
     /// 404 for a path that nothing serves.
@@ -73,7 +85,10 @@ impl ApiError {
 
     /// 409 on a lost race.
     pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified());
+        let message = format!(
+            "Operation cannot be fulfilled on {} \"{name}\": {why}",
+            resource.qualified()
+        );
         Self::about(resource, name, 409, "Conflict", message)
     }
 
@@ -93,14 +108,26 @@ impl ApiError {
     pub fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
         let lines: Vec<String> = causes
             .iter()
-            .map(|c| if c.field.is_empty() { c.message.clone() } else { format!("{}: {}", c.field, c.message) })
+            .map(|c| {
+                if c.field.is_empty() {
+                    c.message.clone()
+                } else {
+                    format!("{}: {}", c.field, c.message)
+                }
+            })
             .collect();
         let list = match lines.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
         let what = resource.qualified_kind();
-        let mut error = Self::about(resource, name, 422, "Invalid", format!("{what} \"{name}\" is invalid: {list}"));
+        let mut error = Self::about(
+            resource,
+            name,
+            422,
+            "Invalid",
+            format!("{what} \"{name}\" is invalid: {list}"),
+        );
         error.details.insert("kind".into(), resource.kind.clone().into());
         error.details.insert("causes".into(), causes_json(&causes));
         error
@@ -174,25 +201,45 @@ impl Cause {
     /// A value that is there and wrong. `shown` is the value as JSON text.
     pub fn invalid(field: impl Into<String>, shown: &str, why: impl AsRef<str>) -> Self {
         let message = format!("Invalid value: {shown}: {}", why.as_ref());
-        Self { field: field.into(), reason: Cow::Borrowed("FieldValueInvalid"), message }
+        Self {
+            field: field.into(),
+            reason: Cow::Borrowed("FieldValueInvalid"),
+            message,
+        }
     }
 
     /// A value that has to be there.
     pub fn required(field: impl Into<String>, why: impl AsRef<str>) -> Self {
         let why = why.as_ref();
-        let message = if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
-        Self { field: field.into(), reason: Cow::Borrowed("FieldValueRequired"), message }
+        let message = if why.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Required value: {why}")
+        };
+        Self {
+            field: field.into(),
+            reason: Cow::Borrowed("FieldValueRequired"),
+            message,
+        }
     }
 
     /// A change that is not allowed.
     pub fn forbidden(field: impl Into<String>, why: impl AsRef<str>) -> Self {
         let message = format!("Forbidden: {}", why.as_ref());
-        Self { field: field.into(), reason: Cow::Borrowed("FieldValueForbidden"), message }
+        Self {
+            field: field.into(),
+            reason: Cow::Borrowed("FieldValueForbidden"),
+            message,
+        }
     }
 
     /// An element that may be there only once.
     pub fn duplicate(field: impl Into<String>, shown: &str) -> Self {
         let message = format!("Duplicate value: {shown}");
-        Self { field: field.into(), reason: Cow::Borrowed("FieldValueDuplicate"), message }
+        Self {
+            field: field.into(),
+            reason: Cow::Borrowed("FieldValueDuplicate"),
+            message,
+        }
     }
 }

@@ -24,7 +24,9 @@ impl Core {
             .map_err(|e| ApiError::bad_request(format!("error decoding Eviction: {e}")))?;
         let named = object::name(&eviction);
         if !named.is_empty() && named != call.name {
-            return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
+            return Err(ApiError::bad_request(
+                "name in URL does not match name in Eviction object",
+            ));
         }
         let mut options = DeleteOptions::from_value(eviction.get("deleteOptions").unwrap_or(&Value::Null))?;
         options.dry_run |= call.params.dry_run();
@@ -47,7 +49,11 @@ impl Core {
 
     fn budgets_of(&self, pod: &Value) -> Vec<Arc<Stored>> {
         let namespace = object::namespace(pod);
-        self.store.in_namespace(BUDGETS, namespace).filter(|b| budgets::covers(b.value(), pod)).cloned().collect()
+        self.store
+            .in_namespace(BUDGETS, namespace)
+            .filter(|b| budgets::covers(b.value(), pod))
+            .cloned()
+            .collect()
     }
 
     /// Takes one disruption from the budget, or says why not.
@@ -69,7 +75,11 @@ impl Core {
             return Err(ApiError::too_many_requests(words, 10).with_causes(&[cause]));
         }
         if object::list(value, "/status/disruptedPods").len() > MOST_DISRUPTED {
-            return Err(ApiError::new(403, "Forbidden", "DisruptedPods map too big - too many evictions not confirmed by PDB controller"));
+            return Err(ApiError::new(
+                403,
+                "Forbidden",
+                "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+            ));
         }
         if status("disruptionsAllowed") <= 0 {
             let needs = format!(
@@ -102,7 +112,11 @@ impl Core {
 }
 
 fn budget_cause(message: String) -> Cause {
-    Cause { field: String::new(), reason: Cow::Borrowed("DisruptionBudget"), message }
+    Cause {
+        field: String::new(),
+        reason: Cow::Borrowed("DisruptionBudget"),
+        message,
+    }
 }
 
 /// Pods that are over, not begun or already going disrupt nobody.

@@ -94,7 +94,13 @@ pub struct FaultRule {
 impl FaultRule {
     /// A rule for every request that the fault fits.
     pub fn new(fault: Fault, probability: f64) -> Self {
-        Self { fault, probability, verbs: Vec::new(), resources: Vec::new(), users: Vec::new() }
+        Self {
+            fault,
+            probability,
+            verbs: Vec::new(),
+            resources: Vec::new(),
+            users: Vec::new(),
+        }
     }
 
     /// Only for these verbs.
@@ -151,7 +157,11 @@ pub(crate) struct FaultEngine {
 impl FaultEngine {
     pub(crate) fn seeded(seed: u64) -> Self {
         // Not the stream of the ids: switching faults on must not change the names.
-        Self { rules: ApiFaults::default(), rng: ChaCha8Rng::seed_from_u64(!seed), met: BTreeMap::new() }
+        Self {
+            rules: ApiFaults::default(),
+            rng: ChaCha8Rng::seed_from_u64(!seed),
+            met: BTreeMap::new(),
+        }
     }
 
     pub(crate) fn set(&mut self, rules: ApiFaults) {
@@ -174,7 +184,9 @@ impl FaultEngine {
             *count = count.saturating_add(1);
             match &rule.fault {
                 Fault::Slow { least, most } => {
-                    let drawn = self.rng.random_range(millis(*least)..=millis(*most).max(millis(*least)));
+                    let drawn = self
+                        .rng
+                        .random_range(millis(*least)..=millis(*most).max(millis(*least)));
                     weather.delay = weather.delay.saturating_add(Duration::from_millis(drawn));
                 }
                 Fault::StaleRead { back } => weather.stale = Some(*back),

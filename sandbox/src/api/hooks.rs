@@ -60,7 +60,13 @@ pub(crate) struct Hooks {
 
 impl Hooks {
     pub(crate) fn install(&mut self, point: HookPoint, nth: u64, user: Option<String>, action: Action) {
-        self.hooks.push(Hook { point, nth, seen: 0, user, action });
+        self.hooks.push(Hook {
+            point,
+            nth,
+            seen: 0,
+            user,
+            action,
+        });
     }
 
     /// The hooks that fire now, each with what it is told.

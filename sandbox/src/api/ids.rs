@@ -15,7 +15,9 @@ pub(crate) struct Ids {
 
 impl Ids {
     pub(crate) fn seeded(seed: u64) -> Self {
-        Self { rng: ChaCha8Rng::seed_from_u64(seed) }
+        Self {
+            rng: ChaCha8Rng::seed_from_u64(seed),
+        }
     }
 
     pub(crate) fn uid(&mut self) -> String {
@@ -26,7 +28,10 @@ impl Ids {
 
     /// Five characters for `generateName`.
     pub(crate) fn suffix(&mut self) -> String {
-        (0..5).filter_map(|_| ALPHABET.get(self.rng.random_range(0..ALPHABET.len()))).map(|b| char::from(*b)).collect()
+        (0..5)
+            .filter_map(|_| ALPHABET.get(self.rng.random_range(0..ALPHABET.len())))
+            .map(|b| char::from(*b))
+            .collect()
     }
 
     pub(crate) fn between(&mut self, least: u64, most: u64) -> u64 {

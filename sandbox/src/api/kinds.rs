@@ -102,7 +102,11 @@ impl Resource {
 
     /// `v1`, `karpenter.sh/v1`.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// The built-in rules, if it is built in.
@@ -126,7 +130,11 @@ impl Resource {
 
 /// `plural.group`, or `plural` for the core.
 pub(crate) fn qualified(plural: &str, group: &str) -> String {
-    if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
+    if group.is_empty() {
+        plural.to_owned()
+    } else {
+        format!("{plural}.{group}")
+    }
 }
 
 /// All served kinds, by qualified name.
@@ -149,7 +157,9 @@ impl Registry {
     }
 
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
-        self.by_name.get(&qualified(plural, group)).filter(|r| r.version == version)
+        self.by_name
+            .get(&qualified(plural, group))
+            .filter(|r| r.version == version)
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {

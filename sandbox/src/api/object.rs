@@ -18,7 +18,10 @@ pub(crate) fn number(object: &Value, pointer: &str) -> Option<i64> {
 
 /// The list at a JSON pointer, empty when absent.
 pub(crate) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    object
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 pub(crate) fn name(object: &Value) -> &str {
@@ -42,17 +45,25 @@ pub(crate) fn generation(object: &Value) -> Option<i64> {
 }
 
 pub(crate) fn is_deleting(object: &Value) -> bool {
-    object.pointer("/metadata/deletionTimestamp").is_some_and(|v| !v.is_null())
+    object
+        .pointer("/metadata/deletionTimestamp")
+        .is_some_and(|v| !v.is_null())
 }
 
 pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
-    list(object, "/metadata/finalizers").iter().filter_map(Value::as_str).collect()
+    list(object, "/metadata/finalizers")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect()
 }
 
 /// The labels at a JSON pointer, sorted.
 pub(crate) fn labels_at<'a>(object: &'a Value, pointer: &str) -> BTreeMap<&'a str, &'a str> {
     let map = object.pointer(pointer).and_then(Value::as_object);
-    map.into_iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_str()?))).collect()
+    map.into_iter()
+        .flatten()
+        .filter_map(|(k, v)| Some((k.as_str(), v.as_str()?)))
+        .collect()
 }
 
 /// One label.
@@ -62,7 +73,9 @@ pub(crate) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
 
 /// The status of a condition, "" when absent.
 pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> &'a str {
-    let found = list(object, "/status/conditions").iter().find(|c| text(c, "/type") == kind);
+    let found = list(object, "/status/conditions")
+        .iter()
+        .find(|c| text(c, "/type") == kind);
     found.map_or("", |c| text(c, "/status"))
 }
 
@@ -72,12 +85,10 @@ pub(crate) fn edit_meta<T: Default>(object: &mut Value, edit: impl FnOnce(&mut M
 }
 
 /// Edits the object under a key of the root, which is made when absent.
-pub(crate) fn edit_at<T: Default>(
-    object: &mut Value,
-    key: &str,
-    edit: impl FnOnce(&mut Map<String, Value>) -> T,
-) -> T {
-    let Value::Object(root) = object else { return T::default() };
+pub(crate) fn edit_at<T: Default>(object: &mut Value, key: &str, edit: impl FnOnce(&mut Map<String, Value>) -> T) -> T {
+    let Value::Object(root) = object else {
+        return T::default();
+    };
     let slot = root.entry(key).or_insert_with(|| Value::Object(Map::new()));
     if !slot.is_object() {
         *slot = Value::Object(Map::new());

@@ -45,8 +45,16 @@ pub(crate) fn v2(_: &Registry) -> Value {
 }
 
 fn object_path(resource: &Resource) -> String {
-    let root = if resource.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", resource.group) };
-    let namespace = if resource.scope == Scope::Namespaced { "/namespaces/{namespace}" } else { "" };
+    let root = if resource.group.is_empty() {
+        "/api".to_owned()
+    } else {
+        format!("/apis/{}", resource.group)
+    };
+    let namespace = if resource.scope == Scope::Namespaced {
+        "/namespaces/{namespace}"
+    } else {
+        ""
+    };
     format!("{root}/{}{namespace}/{}/{{name}}", resource.version, resource.plural)
 }
 
@@ -66,7 +74,11 @@ fn operations(resource: &Resource) -> Value {
 fn schema_name(resource: &Resource) -> String {
     let mut group: Vec<&str> = resource.group.split('.').filter(|p| !p.is_empty()).collect();
     group.reverse();
-    let group = if group.is_empty() { "io.k8s.api.core".to_owned() } else { group.join(".") };
+    let group = if group.is_empty() {
+        "io.k8s.api.core".to_owned()
+    } else {
+        group.join(".")
+    };
     format!("{group}.{}.{}", resource.version, resource.kind)
 }
 

@@ -18,15 +18,30 @@ pub(crate) struct Printer {
 }
 
 const fn shown(name: &'static str, print: fn(&Value, DateTime<Utc>) -> Value) -> Printer {
-    Printer { name, kind: "string", priority: 0, print }
+    Printer {
+        name,
+        kind: "string",
+        priority: 0,
+        print,
+    }
 }
 
 const fn counted(name: &'static str, print: fn(&Value, DateTime<Utc>) -> Value) -> Printer {
-    Printer { name, kind: "integer", priority: 0, print }
+    Printer {
+        name,
+        kind: "integer",
+        priority: 0,
+        print,
+    }
 }
 
 const fn wide(name: &'static str, print: fn(&Value, DateTime<Utc>) -> Value) -> Printer {
-    Printer { name, kind: "string", priority: 1, print }
+    Printer {
+        name,
+        kind: "string",
+        priority: 1,
+        print,
+    }
 }
 
 const AGE: Printer = shown("Age", age);
@@ -34,12 +49,17 @@ const AGE: Printer = shown("Age", age);
 static PODS: &[Printer] = &[
     shown("Ready", |p, _| {
         let statuses = list(p, "/status/containerStatuses");
-        let ready = statuses.iter().filter(|c| c.get("ready") == Some(&Value::Bool(true))).count();
+        let ready = statuses
+            .iter()
+            .filter(|c| c.get("ready") == Some(&Value::Bool(true)))
+            .count();
         format!("{ready}/{}", list(p, "/spec/containers").len()).into()
     }),
     shown("Status", |p, _| pod_status(p).into()),
     shown("Restarts", |p, _| {
-        let restarts = list(p, "/status/containerStatuses").iter().filter_map(|c| number(c, "/restartCount"));
+        let restarts = list(p, "/status/containerStatuses")
+            .iter()
+            .filter_map(|c| number(c, "/restartCount"));
         restarts.fold(0_i64, i64::saturating_add).to_string().into()
     }),
     AGE,
@@ -57,11 +77,18 @@ static NODES: &[Printer] = &[
             _ => "NotReady",
         };
         let cordoned = n.pointer("/spec/unschedulable") == Some(&Value::Bool(true));
-        if cordoned { format!("{ready},SchedulingDisabled").into() } else { ready.into() }
+        if cordoned {
+            format!("{ready},SchedulingDisabled").into()
+        } else {
+            ready.into()
+        }
     }),
     shown("Roles", |n, _| {
         let labels = object::labels_at(n, "/metadata/labels");
-        let roles: Vec<&str> = labels.keys().filter_map(|k| k.strip_prefix("node-role.kubernetes.io/")).collect();
+        let roles: Vec<&str> = labels
+            .keys()
+            .filter_map(|k| k.strip_prefix("node-role.kubernetes.io/"))
+            .collect();
         or_none(&roles.join(","))
     }),
     AGE,
@@ -69,8 +96,12 @@ static NODES: &[Printer] = &[
     wide("Internal-IP", |n, _| address(n, "InternalIP")),
     wide("External-IP", |n, _| address(n, "ExternalIP")),
     wide("OS-Image", |n, _| or_unknown(text(n, "/status/nodeInfo/osImage"))),
-    wide("Kernel-Version", |n, _| or_unknown(text(n, "/status/nodeInfo/kernelVersion"))),
-    wide("Container-Runtime", |n, _| or_unknown(text(n, "/status/nodeInfo/containerRuntimeVersion"))),
+    wide("Kernel-Version", |n, _| {
+        or_unknown(text(n, "/status/nodeInfo/kernelVersion"))
+    }),
+    wide("Container-Runtime", |n, _| {
+        or_unknown(text(n, "/status/nodeInfo/containerRuntimeVersion"))
+    }),
 ];
 
 static NAMESPACES: &[Printer] = &[shown("Status", |n, _| text(n, "/status/phase").into()), AGE];
@@ -80,8 +111,12 @@ static DEPLOYMENTS: &[Printer] = &[
     shown("Up-to-date", |d, _| zero(d, "/status/updatedReplicas")),
     shown("Available", |d, _| zero(d, "/status/availableReplicas")),
     AGE,
-    wide("Containers", |d, _| joined(list(d, "/spec/template/spec/containers"), "/name")),
-    wide("Images", |d, _| joined(list(d, "/spec/template/spec/containers"), "/image")),
+    wide("Containers", |d, _| {
+        joined(list(d, "/spec/template/spec/containers"), "/name")
+    }),
+    wide("Images", |d, _| {
+        joined(list(d, "/spec/template/spec/containers"), "/image")
+    }),
     wide("Selector", |d, _| selector(d)),
 ];
 
@@ -90,8 +125,12 @@ static REPLICA_SETS: &[Printer] = &[
     counted("Current", |r, _| zero(r, "/status/replicas")),
     counted("Ready", |r, _| zero(r, "/status/readyReplicas")),
     AGE,
-    wide("Containers", |d, _| joined(list(d, "/spec/template/spec/containers"), "/name")),
-    wide("Images", |d, _| joined(list(d, "/spec/template/spec/containers"), "/image")),
+    wide("Containers", |d, _| {
+        joined(list(d, "/spec/template/spec/containers"), "/name")
+    }),
+    wide("Images", |d, _| {
+        joined(list(d, "/spec/template/spec/containers"), "/image")
+    }),
     wide("Selector", |d, _| selector(d)),
 ];
 
@@ -109,7 +148,13 @@ static DAEMON_SETS: &[Printer] = &[
 static JOBS: &[Printer] = &[
     shown("Status", |j, _| {
         let is = |kind: &str| object::condition(j, kind) == "True";
-        if is("Complete") { "Complete".into() } else if is("Failed") { "Failed".into() } else { "Running".into() }
+        if is("Complete") {
+            "Complete".into()
+        } else if is("Failed") {
+            "Failed".into()
+        } else {
+            "Running".into()
+        }
     }),
     shown("Completions", |j, _| {
         let done = number(j, "/status/succeeded").unwrap_or(0);
@@ -132,14 +177,28 @@ static BUDGETS: &[Printer] = &[
 
 static EVENTS: &[Printer] = &[
     shown("Last Seen", |e, now| {
-        let last = ["/lastTimestamp", "/series/lastObservedTime", "/eventTime", "/metadata/creationTimestamp"];
-        let at = last.iter().map(|p| text(e, p)).find(|t| !t.is_empty()).unwrap_or_default();
+        let last = [
+            "/lastTimestamp",
+            "/series/lastObservedTime",
+            "/eventTime",
+            "/metadata/creationTimestamp",
+        ];
+        let at = last
+            .iter()
+            .map(|p| text(e, p))
+            .find(|t| !t.is_empty())
+            .unwrap_or_default();
         since(at, now)
     }),
     shown("Type", |e, _| text(e, "/type").into()),
     shown("Reason", |e, _| text(e, "/reason").into()),
     shown("Object", |e, _| {
-        format!("{}/{}", text(e, "/involvedObject/kind").to_lowercase(), text(e, "/involvedObject/name")).into()
+        format!(
+            "{}/{}",
+            text(e, "/involvedObject/kind").to_lowercase(),
+            text(e, "/involvedObject/name")
+        )
+        .into()
     }),
     wide("Source", |e, _| text(e, "/source/component").into()),
     shown("Message", |e, _| text(e, "/message").trim().into()),
@@ -150,7 +209,9 @@ static EVENTS: &[Printer] = &[
 static VOLUMES: &[Printer] = &[
     shown("Capacity", |v, _| text(v, "/spec/capacity/storage").into()),
     shown("Access Modes", |v, _| access_modes(list(v, "/spec/accessModes"))),
-    shown("Reclaim Policy", |v, _| text(v, "/spec/persistentVolumeReclaimPolicy").into()),
+    shown("Reclaim Policy", |v, _| {
+        text(v, "/spec/persistentVolumeReclaimPolicy").into()
+    }),
     shown("Status", |v, _| volume_status(v)),
     shown("Claim", |v, _| match text(v, "/spec/claimRef/name") {
         "" => "".into(),
@@ -173,7 +234,9 @@ static STORAGE_CLASSES: &[Printer] = &[
     shown("Provisioner", |s, _| text(s, "/provisioner").into()),
     shown("ReclaimPolicy", |s, _| text(s, "/reclaimPolicy").into()),
     shown("VolumeBindingMode", |s, _| text(s, "/volumeBindingMode").into()),
-    shown("AllowVolumeExpansion", |s, _| (s.get("allowVolumeExpansion") == Some(&Value::Bool(true))).into()),
+    shown("AllowVolumeExpansion", |s, _| {
+        (s.get("allowVolumeExpansion") == Some(&Value::Bool(true))).into()
+    }),
     AGE,
 ];
 
@@ -181,7 +244,9 @@ static ATTACHMENTS: &[Printer] = &[
     shown("Attacher", |a, _| text(a, "/spec/attacher").into()),
     shown("PV", |a, _| text(a, "/spec/source/persistentVolumeName").into()),
     shown("Node", |a, _| text(a, "/spec/nodeName").into()),
-    shown("Attached", |a, _| (a.pointer("/status/attached") == Some(&Value::Bool(true))).into()),
+    shown("Attached", |a, _| {
+        (a.pointer("/status/attached") == Some(&Value::Bool(true))).into()
+    }),
     AGE,
 ];
 
@@ -189,16 +254,23 @@ static LEASES: &[Printer] = &[shown("Holder", |l, _| text(l, "/spec/holderIdenti
 
 static CONFIG_MAPS: &[Printer] = &[counted("Data", |c, _| entries(c)), AGE];
 
-static SECRETS: &[Printer] =
-    &[shown("Type", |s, _| text(s, "/type").into()), counted("Data", |s, _| entries(s)), AGE];
-
-static PRIORITIES: &[Printer] = &[
-    counted("Value", |p, _| zero(p, "/value")),
-    shown("Global-Default", |p, _| (p.get("globalDefault") == Some(&Value::Bool(true))).into()),
+static SECRETS: &[Printer] = &[
+    shown("Type", |s, _| text(s, "/type").into()),
+    counted("Data", |s, _| entries(s)),
     AGE,
 ];
 
-static DEFINITIONS: &[Printer] = &[shown("Created At", |d, _| text(d, "/metadata/creationTimestamp").into())];
+static PRIORITIES: &[Printer] = &[
+    counted("Value", |p, _| zero(p, "/value")),
+    shown("Global-Default", |p, _| {
+        (p.get("globalDefault") == Some(&Value::Bool(true))).into()
+    }),
+    AGE,
+];
+
+static DEFINITIONS: &[Printer] = &[shown("Created At", |d, _| {
+    text(d, "/metadata/creationTimestamp").into()
+})];
 
 static OTHERS: &[Printer] = &[AGE];
 
@@ -233,11 +305,18 @@ fn or_none(text: &str) -> Value {
 }
 
 fn or_unknown(text: &str) -> Value {
-    if text.is_empty() { "<unknown>".into() } else { text.into() }
+    if text.is_empty() {
+        "<unknown>".into()
+    } else {
+        text.into()
+    }
 }
 
 fn or_na(value: Option<&Value>) -> Value {
-    value.map_or_else(|| "N/A".into(), |v| v.as_str().map_or_else(|| v.to_string(), str::to_owned).into())
+    value.map_or_else(
+        || "N/A".into(),
+        |v| v.as_str().map_or_else(|| v.to_string(), str::to_owned).into(),
+    )
 }
 
 fn zero(object: &Value, pointer: &str) -> Value {
@@ -250,15 +329,26 @@ fn ready_of_wanted(object: &Value, _: DateTime<Utc>) -> Value {
 }
 
 fn joined(items: &[Value], pointer: &str) -> Value {
-    items.iter().map(|i| text(i, pointer)).collect::<Vec<&str>>().join(",").into()
+    items
+        .iter()
+        .map(|i| text(i, pointer))
+        .collect::<Vec<&str>>()
+        .join(",")
+        .into()
 }
 
 fn selector(object: &Value) -> Value {
-    object.pointer("/spec/selector").map_or_else(|| "".into(), |s| LabelSelector::text_of(s).into())
+    object
+        .pointer("/spec/selector")
+        .map_or_else(|| "".into(), |s| LabelSelector::text_of(s).into())
 }
 
 fn entries(object: &Value) -> Value {
-    object.get("data").and_then(Value::as_object).map_or(0, serde_json::Map::len).into()
+    object
+        .get("data")
+        .and_then(Value::as_object)
+        .map_or(0, serde_json::Map::len)
+        .into()
 }
 
 fn access_modes(modes: &[Value]) -> Value {
@@ -273,11 +363,17 @@ fn access_modes(modes: &[Value]) -> Value {
 }
 
 fn volume_status(object: &Value) -> Value {
-    if object::is_deleting(object) { "Terminating".into() } else { text(object, "/status/phase").into() }
+    if object::is_deleting(object) {
+        "Terminating".into()
+    } else {
+        text(object, "/status/phase").into()
+    }
 }
 
 fn address(node: &Value, kind: &str) -> Value {
-    let found = list(node, "/status/addresses").iter().find(|a| text(a, "/type") == kind);
+    let found = list(node, "/status/addresses")
+        .iter()
+        .find(|a| text(a, "/type") == kind);
     or_none(found.map_or("", |a| text(a, "/address")))
 }
 
@@ -293,7 +389,9 @@ fn pod_status(pod: &Value) -> String {
     if !reason.is_empty() {
         return reason.to_owned();
     }
-    let waiting = list(pod, "/status/containerStatuses").iter().map(|c| text(c, "/state/waiting/reason"));
+    let waiting = list(pod, "/status/containerStatuses")
+        .iter()
+        .map(|c| text(c, "/state/waiting/reason"));
     if let Some(reason) = waiting.into_iter().find(|r| !r.is_empty()) {
         return reason.to_owned();
     }

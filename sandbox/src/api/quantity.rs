@@ -9,8 +9,10 @@ pub(crate) fn canonical_in(value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (key, child) in map.iter_mut() {
-                if matches!(key.as_str(), "requests" | "limits" | "capacity" | "allocatable" | "overhead" | "allocatedResources")
-                    && let Value::Object(list) = child
+                if matches!(
+                    key.as_str(),
+                    "requests" | "limits" | "capacity" | "allocatable" | "overhead" | "allocatedResources"
+                ) && let Value::Object(list) = child
                 {
                     list.values_mut().for_each(canonicalise);
                 } else {
@@ -28,8 +30,10 @@ pub(crate) fn numbers_to_text(value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (key, child) in map.iter_mut() {
-                if matches!(key.as_str(), "requests" | "limits" | "capacity" | "allocatable" | "overhead" | "allocatedResources")
-                    && let Value::Object(list) = child
+                if matches!(
+                    key.as_str(),
+                    "requests" | "limits" | "capacity" | "allocatable" | "overhead" | "allocatedResources"
+                ) && let Value::Object(list) = child
                 {
                     for amount in list.values_mut() {
                         if let Value::Number(number) = amount {
@@ -85,7 +89,9 @@ fn parse(text: &str) -> Option<(i128, Style)> {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
-    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(rest.len());
     let (number, suffix) = rest.split_at_checked(end)?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
@@ -98,7 +104,11 @@ fn parse(text: &str) -> Option<(i128, Style)> {
     let bottom = places.checked_mul(divisor)?;
     // Finer than nano is rounded up, as upstream.
     let nano = top.checked_add(bottom.checked_sub(1)?)?.checked_div(bottom)?;
-    let style = if style == Style::Binary && nano.checked_rem(NANO)? != 0 { Style::Decimal } else { style };
+    let style = if style == Style::Binary && nano.checked_rem(NANO)? != 0 {
+        Style::Decimal
+    } else {
+        style
+    };
     Some((if negative { nano.checked_neg()? } else { nano }, style))
 }
 
@@ -125,7 +135,11 @@ fn scale(suffix: &str) -> Option<(i128, i128, Style)> {
         other => {
             let power: i32 = other.strip_prefix(['e', 'E'])?.parse().ok()?;
             let factor = 10_i128.checked_pow(power.unsigned_abs())?;
-            Some(if power < 0 { (1, factor, Style::Exponent) } else { (factor, 1, Style::Exponent) })
+            Some(if power < 0 {
+                (1, factor, Style::Exponent)
+            } else {
+                (factor, 1, Style::Exponent)
+            })
         }
     }
 }
@@ -174,13 +188,36 @@ mod tests {
     #[test]
     fn quantities_are_written_as_the_api_server_writes_them() {
         for (text, wanted) in [
-            ("1000m", "1"), ("0.5", "500m"), ("100m", "100m"), ("1024Mi", "1Gi"), ("1.5Gi", "1536Mi"), ("1000Mi", "1000Mi"),
-            ("0", "0"), ("1", "1"), ("1000", "1k"), ("1500", "1500"), ("2e3", "2e3"), ("-1", "-1"), ("128974848", "128974848"),
-            ("0.1n", "1n"), ("16Gi", "16Gi"), ("16777216Ki", "16Gi"), ("110", "110"), ("1.25", "1250m"), ("0Ki", "0"),
+            ("1000m", "1"),
+            ("0.5", "500m"),
+            ("100m", "100m"),
+            ("1024Mi", "1Gi"),
+            ("1.5Gi", "1536Mi"),
+            ("1000Mi", "1000Mi"),
+            ("0", "0"),
+            ("1", "1"),
+            ("1000", "1k"),
+            ("1500", "1500"),
+            ("2e3", "2e3"),
+            ("-1", "-1"),
+            ("128974848", "128974848"),
+            ("0.1n", "1n"),
+            ("16Gi", "16Gi"),
+            ("16777216Ki", "16Gi"),
+            ("110", "110"),
+            ("1.25", "1250m"),
+            ("0Ki", "0"),
         ] {
             assert_eq!(canonical(text).as_deref(), Some(wanted), "{text}");
         }
-        for bad in ["", "x", "1.2.3", "1Kib", "e3", "99999999999999999999999999999999999999999"] {
+        for bad in [
+            "",
+            "x",
+            "1.2.3",
+            "1Kib",
+            "e3",
+            "99999999999999999999999999999999999999999",
+        ] {
             assert_eq!(canonical(bad), None, "{bad}");
         }
     }

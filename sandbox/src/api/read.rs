@@ -37,7 +37,10 @@ impl Core {
         if let Wanted::AtLeast(revision) | Wanted::Exactly(revision) = wanted(call)? {
             self.not_ahead(revision)?;
         }
-        Ok(Answer::Object { code: 200, object: self.named(call)? })
+        Ok(Answer::Object {
+            code: 200,
+            object: self.named(call)?,
+        })
     }
 
     pub(crate) fn list(&mut self, call: &Call) -> Result<Answer, ApiError> {
@@ -70,8 +73,14 @@ impl Core {
             _ => (Cow::Borrowed(&table.objects), self.store.revision()),
         };
         let start = after.map_or(std::ops::Bound::Unbounded, |key| std::ops::Bound::Excluded(key.clone()));
-        let matching = objects.range((start, std::ops::Bound::Unbounded)).filter(|(_, o)| selection.matches(o.value()));
-        let limit = call.params.number("limit").and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+        let matching = objects
+            .range((start, std::ops::Bound::Unbounded))
+            .filter(|(_, o)| selection.matches(o.value()));
+        let limit = call
+            .params
+            .number("limit")
+            .and_then(|n| usize::try_from(n).ok())
+            .filter(|n| *n > 0);
         let mut matching = matching.peekable();
         let mut items: Vec<Arc<Stored>> = Vec::new();
         let mut last = None;
@@ -84,7 +93,13 @@ impl Core {
         let selective = !call.params.get("labelSelector").is_empty() || !call.params.get("fieldSelector").is_empty();
         let next = last.filter(|_| more).map(|key| write_token(revision, &key));
         let remaining = (more && !selective).then(|| matching.count());
-        Ok(Answer::List(Listing { resource: Arc::clone(&call.resource), revision, items, next, remaining }))
+        Ok(Answer::List(Listing {
+            resource: Arc::clone(&call.resource),
+            revision,
+            items,
+            next,
+            remaining,
+        }))
     }
 
     fn not_ahead(&self, revision: u64) -> Result<(), ApiError> {
@@ -117,7 +132,8 @@ pub(crate) fn selection(call: &Call) -> Result<Selection, ApiError> {
 /// The number in a resourceVersion.
 pub(crate) fn parse_revision(text: &str) -> Result<u64, ApiError> {
     text.parse().map_err(|_| {
-        let words = format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax");
+        let words =
+            format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax");
         ApiError::bad_request(words)
     })
 }
@@ -135,7 +151,9 @@ fn wanted(call: &Call) -> Result<Wanted, ApiError> {
     let revision = parse_revision(text)?;
     let limited = call.params.number("limit").is_some_and(|n| n > 0);
     match (revision, how) {
-        (0, "Exact") => Err(ApiError::bad_request("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")),
+        (0, "Exact") => Err(ApiError::bad_request(
+            "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+        )),
         (0, _) => Ok(Wanted::Latest),
         (_, "Exact") => Ok(Wanted::Exactly(revision)),
         // Upstream's legacy rule: with a limit and no match, the revision is meant exactly.
@@ -145,7 +163,10 @@ fn wanted(call: &Call) -> Result<Wanted, ApiError> {
 }
 
 fn too_old(compacted: Compacted) -> ApiError {
-    ApiError::expired(format!("The resourceVersion for the provided list is too old: {} ({})", compacted.asked, compacted.oldest))
+    ApiError::expired(format!(
+        "The resourceVersion for the provided list is too old: {} ({})",
+        compacted.asked, compacted.oldest
+    ))
 }
 
 fn write_token(revision: u64, key: &ObjectKey) -> String {
@@ -156,7 +177,10 @@ fn read_token(token: &str) -> Result<(u64, ObjectKey), ApiError> {
     let read = || {
         let value: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
         let part = |n: usize| value.get(n);
-        Some((part(0)?.as_u64()?, ObjectKey::new(part(1)?.as_str()?, part(2)?.as_str()?)))
+        Some((
+            part(0)?.as_u64()?,
+            ObjectKey::new(part(1)?.as_str()?, part(2)?.as_str()?),
+        ))
     };
     read().ok_or_else(|| ApiError::bad_request("continue key is not valid"))
 }

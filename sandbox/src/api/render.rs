@@ -102,7 +102,13 @@ fn metadata_only(object: &Value) -> Value {
     json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object.get("metadata") })
 }
 
-fn table_of(include: RowObject, resource: &Resource, items: &[Arc<Stored>], revision: u64, now: DateTime<Utc>) -> Value {
+fn table_of(
+    include: RowObject,
+    resource: &Resource,
+    items: &[Arc<Stored>],
+    revision: u64,
+    now: DateTime<Utc>,
+) -> Value {
     let row = |item: &Arc<Stored>| {
         let mut row = json!({ "cells": table::cells(resource, item.value(), now) });
         let object = match include {

@@ -77,8 +77,12 @@ pub(crate) struct Params {
 
 impl Params {
     fn of(uri: &Uri) -> Self {
-        let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri).map(|q| q.0).unwrap_or_default();
-        Self { values: pairs.into_iter().collect() }
+        let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri)
+            .map(|q| q.0)
+            .unwrap_or_default();
+        Self {
+            values: pairs.into_iter().collect(),
+        }
     }
 
     pub(crate) fn get(&self, name: &str) -> &str {
@@ -192,7 +196,9 @@ impl ObjectPath {
             return Err(ApiError::no_such_path());
         }
         if resource.scope == Scope::Namespaced && self.namespace.is_empty() && (named || verb == Verb::Create) {
-            return Err(ApiError::bad_request("an empty namespace may not be set during creation"));
+            return Err(ApiError::bad_request(
+                "an empty namespace may not be set during creation",
+            ));
         }
         Ok(Call {
             verb,
@@ -209,7 +215,10 @@ impl ObjectPath {
 }
 
 fn shape_of(headers: &HeaderMap) -> Result<Shape, ApiError> {
-    let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("*/*");
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or("*/*");
     // The first alternative that we can write wins, as in upstream's negotiation.
     for option in accept.split(',') {
         let mut parts = option.split(';').map(str::trim);
@@ -246,7 +255,9 @@ fn percent_decoded(text: &str) -> String {
     let bytes = text.as_bytes();
     let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0_usize);
     while let Some(byte) = bytes.get(at) {
-        let hex = text.get(at.saturating_add(1)..at.saturating_add(3)).filter(|_| *byte == b'%');
+        let hex = text
+            .get(at.saturating_add(1)..at.saturating_add(3))
+            .filter(|_| *byte == b'%');
         match hex.and_then(|h| u8::from_str_radix(h, 16).ok()) {
             Some(decoded) => {
                 out.push(decoded);
@@ -276,7 +287,10 @@ mod tests {
         assert_eq!(parse("/api/v1/namespaces/a"), "|v1||namespaces|a|");
         assert_eq!(parse("/api/v1/namespaces/a/status"), "|v1||namespaces|a|status");
         assert_eq!(parse("/api/v1/namespaces/a/pods/b/eviction"), "|v1|a|pods|b|eviction");
-        assert_eq!(parse("/apis/karpenter.sh/v1/nodepools/x/scale"), "karpenter.sh|v1||nodepools|x|scale");
+        assert_eq!(
+            parse("/apis/karpenter.sh/v1/nodepools/x/scale"),
+            "karpenter.sh|v1||nodepools|x|scale"
+        );
         assert_eq!(parse("/api/v1/nodes/a%3Ab"), "|v1||nodes|a:b|");
         assert_eq!(ObjectPath::parse("/apis/apps/v1"), None);
         assert_eq!(ObjectPath::parse("/version"), None);
@@ -288,7 +302,10 @@ mod tests {
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         headers.insert(header::ACCEPT, accept.parse().unwrap());
         assert_eq!(shape_of(&headers).unwrap(), Shape::Table);
-        headers.insert(header::ACCEPT, "application/vnd.kubernetes.protobuf, application/json".parse().unwrap());
+        headers.insert(
+            header::ACCEPT,
+            "application/vnd.kubernetes.protobuf, application/json".parse().unwrap(),
+        );
         assert_eq!(shape_of(&headers).unwrap(), Shape::Objects);
         headers.insert(header::ACCEPT, "application/vnd.kubernetes.protobuf".parse().unwrap());
         assert_eq!(shape_of(&headers).unwrap_err().code, 406);

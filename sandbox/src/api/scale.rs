@@ -18,7 +18,10 @@ impl Core {
     pub(crate) fn get_scale(&mut self, call: &Call) -> Result<Answer, ApiError> {
         let paths = paths(&call.resource)?;
         let object = self.named(call)?;
-        Ok(Answer::Value { code: 200, value: scale_of(paths, object.value()) })
+        Ok(Answer::Value {
+            code: 200,
+            value: scale_of(paths, object.value()),
+        })
     }
 
     pub(crate) fn write_scale(&mut self, call: &Call, now: DateTime<Utc>) -> Result<Answer, ApiError> {
@@ -34,7 +37,11 @@ impl Core {
             }
             (Verb::Patch, Some(kind)) => {
                 // A Scale has no lists, so strategic and plain merge are the same.
-                let kind = if kind == PatchKind::Strategic { PatchKind::Merge } else { kind };
+                let kind = if kind == PatchKind::Strategic {
+                    PatchKind::Merge
+                } else {
+                    kind
+                };
                 patch::apply(kind, &resource, &present, &call.body)?
             }
             (Verb::Patch, None) => return Err(ApiError::new(415, "UnsupportedMediaType", "unknown patch format")),
@@ -55,7 +62,10 @@ impl Core {
         set_number(&mut new, &paths.spec, replicas);
         let answer = self.replace(call, &old, new, Part::Main, now)?;
         let code = answer.code();
-        Ok(Answer::Value { code, value: scale_of(paths, &answer.into_value()) })
+        Ok(Answer::Value {
+            code,
+            value: scale_of(paths, &answer.into_value()),
+        })
     }
 }
 

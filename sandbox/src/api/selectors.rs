@@ -60,8 +60,11 @@ impl LabelSelector {
             .collect();
         for expression in object::list(selector, "/matchExpressions") {
             let key = object::text(expression, "/key").to_owned();
-            let values: Vec<String> =
-                object::list(expression, "/values").iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            let values: Vec<String> = object::list(expression, "/values")
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect();
             match object::text(expression, "/operator") {
                 "In" => requirements.push(Requirement::In(key, values)),
                 "NotIn" => requirements.push(Requirement::NotIn(key, values)),
@@ -76,7 +79,9 @@ impl LabelSelector {
 
     /// Whether an object's labels fulfil every requirement.
     pub fn matches(&self, object: &Value) -> bool {
-        self.requirements.iter().all(|r| r.matches(|key| object::label(object, key).map(str::to_owned)))
+        self.requirements
+            .iter()
+            .all(|r| r.matches(|key| object::label(object, key).map(str::to_owned)))
     }
 
     /// Whether it matches everything.
@@ -86,11 +91,16 @@ impl LabelSelector {
 
     /// The query form of a `LabelSelector` object, as `scale` reports it.
     pub fn text_of(selector: &Value) -> String {
-        let mut parts: Vec<String> =
-            object::labels_at(selector, "/matchLabels").into_iter().map(|(k, v)| format!("{k}={v}")).collect();
+        let mut parts: Vec<String> = object::labels_at(selector, "/matchLabels")
+            .into_iter()
+            .map(|(k, v)| format!("{k}={v}"))
+            .collect();
         for expression in object::list(selector, "/matchExpressions") {
             let key = object::text(expression, "/key");
-            let values: Vec<&str> = object::list(expression, "/values").iter().filter_map(Value::as_str).collect();
+            let values: Vec<&str> = object::list(expression, "/values")
+                .iter()
+                .filter_map(Value::as_str)
+                .collect();
             let values = values.join(",");
             parts.push(match object::text(expression, "/operator") {
                 "In" => format!("{key} in ({values})"),
@@ -125,7 +135,11 @@ fn parse_requirement(part: &str) -> Result<Requirement, ApiError> {
     if let Some(key) = part.strip_prefix('!') {
         return key_of(key).map(Requirement::DoesNotExist).ok_or_else(bad);
     }
-    for (operator, make) in [("!=", Equality::Unequal), ("==", Equality::Equal), ("=", Equality::Equal)] {
+    for (operator, make) in [
+        ("!=", Equality::Unequal),
+        ("==", Equality::Equal),
+        ("=", Equality::Equal),
+    ] {
         if let Some((key, value)) = part.split_once(operator) {
             let key = key_of(key).ok_or_else(bad)?;
             let values = vec![value.trim().to_owned()];
@@ -139,7 +153,11 @@ fn parse_requirement(part: &str) -> Result<Requirement, ApiError> {
         if let Some((key, value)) = part.split_once(operator) {
             let key = key_of(key).ok_or_else(bad)?;
             let than = value.trim().parse().map_err(|_| bad())?;
-            return Ok(if greater { Requirement::Greater(key, than) } else { Requirement::Less(key, than) });
+            return Ok(if greater {
+                Requirement::Greater(key, than)
+            } else {
+                Requirement::Less(key, than)
+            });
         }
     }
     if let Some((head, rest)) = part.split_once('(') {
@@ -187,8 +205,8 @@ impl FieldSelector {
                 return Err(ApiError::bad_request(format!("invalid field selector: {part:?}")));
             };
             let path = path.trim().trim_start_matches('.');
-            let offered = matches!(path, "metadata.name" | "metadata.namespace")
-                || resource.selectable.iter().any(|s| s == path);
+            let offered =
+                matches!(path, "metadata.name" | "metadata.namespace") || resource.selectable.iter().any(|s| s == path);
             if !offered {
                 return Err(ApiError::bad_request(format!("field label not supported: {path}")));
             }
@@ -199,7 +217,9 @@ impl FieldSelector {
 
     /// Whether an object fulfils every term.
     pub fn matches(&self, object: &Value) -> bool {
-        self.terms.iter().all(|(path, value, wanted)| (field_text(object, path) == *value) == *wanted)
+        self.terms
+            .iter()
+            .all(|(path, value, wanted)| (field_text(object, path) == *value) == *wanted)
     }
 }
 

@@ -263,7 +263,9 @@ async fn keep_budgets(server: Weak<Inner>, wake: Arc<Notify>) {
 async fn keep_garbage(server: Weak<Inner>, wake: Arc<Notify>) {
     loop {
         wake.notified().await;
-        let Some(delay) = server.upgrade().map(|i| i.core().options.garbage_delay) else { return };
+        let Some(delay) = server.upgrade().map(|i| i.core().options.garbage_delay) else {
+            return;
+        };
         tokio::time::sleep(delay).await;
         let Some(inner) = server.upgrade() else { return };
         let now = inner.now();
@@ -284,7 +286,9 @@ pub(crate) fn full(bytes: Bytes) -> AnswerBody {
 pub(crate) fn response(code: u16, body: AnswerBody) -> Response<AnswerBody> {
     let mut response = Response::new(body);
     *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
@@ -292,7 +296,9 @@ pub(crate) fn response(code: u16, body: AnswerBody) -> Response<AnswerBody> {
 pub(crate) fn refused(error: &ApiError) -> Response<AnswerBody> {
     let mut response = response(error.code, full(Bytes::from(error.to_status().to_string())));
     if let Some(seconds) = error.retry_after {
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
 }

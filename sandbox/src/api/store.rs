@@ -25,7 +25,10 @@ pub struct ObjectKey {
 impl ObjectKey {
     /// A key from its two parts.
     pub fn new(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
     }
 }
 
@@ -39,7 +42,11 @@ pub struct Stored {
 
 impl Stored {
     pub(crate) fn new(value: Value, revision: u64) -> Self {
-        Self { value, revision, json: OnceLock::new() }
+        Self {
+            value,
+            revision,
+            json: OnceLock::new(),
+        }
     }
 
     /// The object.
@@ -107,7 +114,10 @@ impl Table {
     /// The changes after a revision, oldest first.
     pub(crate) fn since(&self, revision: u64) -> Result<impl Iterator<Item = &Arc<Event>>, Compacted> {
         if revision < self.compacted {
-            return Err(Compacted { asked: revision, oldest: self.compacted });
+            return Err(Compacted {
+                asked: revision,
+                oldest: self.compacted,
+            });
         }
         let from = self.log.partition_point(|e| e.revision <= revision);
         Ok(self.log.range(from..))
@@ -152,7 +162,10 @@ pub struct LogLimits {
 impl Default for LogLimits {
     fn default() -> Self {
         // kube-apiserver compacts every five minutes and keeps the last five.
-        Self { length: 20_000, age: TimeDelta::minutes(10) }
+        Self {
+            length: 20_000,
+            age: TimeDelta::minutes(10),
+        }
     }
 }
 
@@ -215,8 +228,13 @@ impl Store {
             Some(table) => table.resource = resource,
             None => {
                 let (changed, _) = watch::channel(revision);
-                let table =
-                    Table { resource, objects: Objects::new(), log: VecDeque::new(), compacted: 0, changed };
+                let table = Table {
+                    resource,
+                    objects: Objects::new(),
+                    log: VecDeque::new(),
+                    compacted: 0,
+                    changed,
+                };
                 self.tables.insert(qualified, table);
             }
         }
@@ -246,7 +264,11 @@ impl Store {
     pub(crate) fn in_namespace(&self, table: &str, namespace: &str) -> impl Iterator<Item = &Arc<Stored>> {
         let from = ObjectKey::new(namespace, "");
         let objects = self.tables.get(table).map(|t| t.objects.range(from..));
-        objects.into_iter().flatten().take_while(move |(k, _)| k.namespace == namespace).map(|(_, o)| o)
+        objects
+            .into_iter()
+            .flatten()
+            .take_while(move |(k, _)| k.namespace == namespace)
+            .map(|(_, o)| o)
     }
 
     pub(crate) fn by_uid(&self, uid: &str) -> Option<&(String, ObjectKey)> {
@@ -263,14 +285,28 @@ impl Store {
         let revision = self.revision;
         object::set_meta(&mut value, "resourceVersion", revision.to_string());
         let stored = Arc::new(Stored::new(value, revision));
-        let previous = self.tables.get_mut(table).and_then(|t| t.objects.insert(key.clone(), Arc::clone(&stored)));
+        let previous = self
+            .tables
+            .get_mut(table)
+            .and_then(|t| t.objects.insert(key.clone(), Arc::clone(&stored)));
         if let Some(previous) = &previous {
             self.unindex(table, key, previous.value());
         }
         self.index(table, key, stored.value());
-        let kind = if previous.is_some() { EventKind::Modified } else { EventKind::Added };
+        let kind = if previous.is_some() {
+            EventKind::Modified
+        } else {
+            EventKind::Added
+        };
         self.note(table, key, stored.value(), kind);
-        let event = Event { revision, kind, key: key.clone(), object: Arc::clone(&stored), previous, at: now };
+        let event = Event {
+            revision,
+            kind,
+            key: key.clone(),
+            object: Arc::clone(&stored),
+            previous,
+            at: now,
+        };
         self.log(table, event);
         stored
     }
@@ -355,7 +391,9 @@ impl Store {
             self.pending.owned.insert(place());
         }
         if object::is_deleting(value) && kind != EventKind::Deleted {
-            let waits = object::finalizers(value).iter().any(|f| matches!(*f, "foregroundDeletion" | "orphan"));
+            let waits = object::finalizers(value)
+                .iter()
+                .any(|f| matches!(*f, "foregroundDeletion" | "orphan"));
             if waits {
                 self.pending.waiting.insert(place());
             }

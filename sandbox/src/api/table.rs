@@ -12,9 +12,7 @@ use serde_json::{Value, json};
 /// The column definitions of a kind.
 pub(crate) fn definitions(resource: &Resource) -> Value {
     let name = json!({ "name": "Name", "type": "string", "format": "name", "description": "", "priority": 0 });
-    let define = |name: &str, kind: &str, priority: i64| {
-        json!({ "name": name, "type": kind, "format": "", "description": "", "priority": priority })
-    };
+    let define = |name: &str, kind: &str, priority: i64| json!({ "name": name, "type": kind, "format": "", "description": "", "priority": priority });
     let mut all = vec![name];
     match &resource.origin {
         Origin::Custom(_) if resource.columns.is_empty() => all.push(define("Age", "date", 0)),
@@ -86,7 +84,11 @@ pub(crate) fn human(duration: TimeDelta) -> String {
     let (minutes, hours, days) = (duration.num_minutes(), duration.num_hours(), duration.num_days());
     let rest = |value: i64, of: i64| value.checked_rem(of).unwrap_or(0);
     let pair = |big: i64, unit: &str, small: i64, small_unit: &str| {
-        if small == 0 { format!("{big}{unit}") } else { format!("{big}{unit}{small}{small_unit}") }
+        if small == 0 {
+            format!("{big}{unit}")
+        } else {
+            format!("{big}{unit}{small}{small_unit}")
+        }
     };
     match seconds {
         i64::MIN..=-2 => "<invalid>".into(),
@@ -109,9 +111,18 @@ mod tests {
 
     #[test]
     fn durations_read_as_kubectl_prints_them() {
-        for (seconds, wanted) in
-            [(0, "0s"), (119, "119s"), (120, "2m"), (125, "2m5s"), (601, "10m"), (7300, "121m"), (10_900, "3h1m"), (90_000, "25h"), (180_000, "2d2h"), (864_000, "10d")]
-        {
+        for (seconds, wanted) in [
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (601, "10m"),
+            (7300, "121m"),
+            (10_900, "3h1m"),
+            (90_000, "25h"),
+            (180_000, "2d2h"),
+            (864_000, "10d"),
+        ] {
             assert_eq!(human(TimeDelta::seconds(seconds)), wanted, "{seconds}");
         }
     }

@@ -56,7 +56,11 @@ impl Watcher {
         let now = Instant::now();
         let bookmarks = call.params.flag("allowWatchBookmarks");
         let mut core = inner.core();
-        let seconds = call.params.number("timeoutSeconds").and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
+        let seconds = call
+            .params
+            .number("timeoutSeconds")
+            .and_then(|n| u64::try_from(n).ok())
+            .filter(|n| *n > 0);
         let (least, most) = core.options.watch_seconds;
         let seconds = seconds.unwrap_or_else(|| core.ids.between(least, most));
         let lasts = drop_after.unwrap_or(Duration::MAX).min(Duration::from_secs(seconds));
@@ -156,7 +160,10 @@ impl Watcher {
     }
 
     fn event_line(&self, lines: &mut BytesMut, event: &Event) {
-        let before = event.previous.as_ref().is_some_and(|o| self.selection.matches(o.value()));
+        let before = event
+            .previous
+            .as_ref()
+            .is_some_and(|o| self.selection.matches(o.value()));
         let after = event.kind != EventKind::Deleted && self.selection.matches(event.object.value());
         match (before, after) {
             (false, true) => self.line(lines, "ADDED", &event.object),

@@ -38,7 +38,11 @@ impl Core {
     fn create_object(&mut self, call: &Call, mut new: Value, now: DateTime<Utc>) -> Result<Answer, ApiError> {
         let resource = Arc::clone(&call.resource);
         if !object::resource_version(&new).is_empty() {
-            return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
+            return Err(ApiError::new(
+                500,
+                "",
+                "resourceVersion should not be set on objects to be created",
+            ));
         }
         place(call, &mut new)?;
         if object::name(&new).is_empty() {
@@ -51,7 +55,13 @@ impl Core {
         }
         self.namespace_is_open(&resource, &new)?;
         object::edit_meta(&mut new, |m| {
-            for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "generation"] {
+            for field in [
+                "deletionTimestamp",
+                "deletionGracePeriodSeconds",
+                "selfLink",
+                "managedFields",
+                "generation",
+            ] {
                 m.remove(field);
             }
         });
@@ -74,7 +84,10 @@ impl Core {
             return Ok(Answer::Value { code: 201, value: new });
         }
         let stored = self.store.put(&call.table(), &key, new, now);
-        Ok(Answer::Object { code: 201, object: stored })
+        Ok(Answer::Object {
+            code: 201,
+            object: stored,
+        })
     }
 
     pub(crate) fn update(&mut self, call: &Call, now: DateTime<Utc>) -> Result<Answer, ApiError> {
@@ -82,7 +95,10 @@ impl Core {
         place(call, &mut new)?;
         let wanted = object::name(&new);
         if !wanted.is_empty() && wanted != call.name {
-            let words = format!("the name of the object ({wanted}) does not match the name on the URL ({})", call.name);
+            let words = format!(
+                "the name of the object ({wanted}) does not match the name on the URL ({})",
+                call.name
+            );
             return Err(ApiError::bad_request(words));
         }
         let old = match self.named(call) {
@@ -95,8 +111,11 @@ impl Core {
             Err(missing) => return Err(missing),
         };
         if object::resource_version(&new).is_empty() && needs_version(&call.resource) {
-            let causes =
-                vec![Cause::invalid("metadata.resourceVersion", "0x0", "must be specified for an update")];
+            let causes = vec![Cause::invalid(
+                "metadata.resourceVersion",
+                "0x0",
+                "must be specified for an update",
+            )];
             return Err(ApiError::invalid(&call.resource, &call.name, causes));
         }
         self.replace(call, &old, new, part_of(call), now)
@@ -122,7 +141,8 @@ impl Core {
     fn apply(&mut self, call: &Call, now: DateTime<Utc>) -> Result<Answer, ApiError> {
         let manager = call.params.get("fieldManager").to_owned();
         if manager.is_empty() {
-            let words = "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch";
+            let words =
+                "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch";
             return Err(ApiError::new(422, "Invalid", words));
         }
         let mut wanted = patch::parse_yaml(&call.body)?;
@@ -156,9 +176,14 @@ impl Core {
         let resource = Arc::clone(&call.resource);
         let before = old.value();
         same_object(&resource, before, &new)?;
-        for field in
-            ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion"]
-        {
+        for field in [
+            "uid",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "generation",
+            "resourceVersion",
+        ] {
             object::copy_meta(&mut new, before, field);
         }
         object::copy_meta(&mut new, before, "name");
@@ -168,7 +193,10 @@ impl Core {
         isolate(&resource, before, &mut new, part);
         let mut new = self.finish(call, new, Some(before), part)?;
         if new == *before {
-            return Ok(Answer::Object { code: 200, object: Arc::clone(old) });
+            return Ok(Answer::Object {
+                code: 200,
+                object: Arc::clone(old),
+            });
         }
         count_generation(&resource, before, &mut new);
         let key = ObjectKey::new(object::namespace(before), object::name(before));
@@ -181,7 +209,10 @@ impl Core {
             return Ok(Answer::Value { code: 200, value: new });
         }
         let stored = self.store.put(&call.table(), &key, new, now);
-        Ok(Answer::Object { code: 200, object: stored })
+        Ok(Answer::Object {
+            code: 200,
+            object: stored,
+        })
     }
 
     fn finish(&mut self, call: &Call, new: Value, old: Option<&Value>, part: Part) -> Result<Value, ApiError> {
@@ -216,7 +247,11 @@ impl Core {
 }
 
 fn part_of(call: &Call) -> Part {
-    if call.subresource == "status" { Part::Status } else { Part::Main }
+    if call.subresource == "status" {
+        Part::Status
+    } else {
+        Part::Main
+    }
 }
 
 fn decode(call: &Call) -> Result<Value, ApiError> {
@@ -272,7 +307,9 @@ fn same_object(resource: &Resource, before: &Value, new: &Value) -> Result<(), A
         return Err(ApiError::modified(resource, name));
     }
     if !object::name(new).is_empty() && object::name(new) != name {
-        return Err(ApiError::bad_request("the name of the object does not match the name on the URL"));
+        return Err(ApiError::bad_request(
+            "the name of the object does not match the name on the URL",
+        ));
     }
     Ok(())
 }
@@ -303,7 +340,9 @@ fn needs_version(resource: &Resource) -> bool {
 }
 
 fn counts_generation(resource: &Resource) -> bool {
-    resource.built_in().is_none_or(|b| b.generation == builtin::Generation::Counted)
+    resource
+        .built_in()
+        .is_none_or(|b| b.generation == builtin::Generation::Counted)
 }
 
 fn count_generation(resource: &Resource, before: &Value, new: &mut Value) {

@@ -18,7 +18,9 @@ pub fn seeded(seed: u64) -> ApiServer {
 }
 
 pub fn with_options(seed: u64, options: ApiOptions) -> ApiServer {
-    let epoch = chrono::DateTime::parse_from_rfc3339("2026-01-01T00:00:00Z").unwrap().to_utc();
+    let epoch = chrono::DateTime::parse_from_rfc3339("2026-01-01T00:00:00Z")
+        .unwrap()
+        .to_utc();
     ApiServer::new(Arc::new(TokioClock::starting_at(epoch)), seed, options)
 }
 

@@ -32,12 +32,20 @@ pub(crate) fn parse_yaml(body: &[u8]) -> Result<Value, ApiError> {
     let text = std::str::from_utf8(body).map_err(|e| ApiError::bad_request(format!("error decoding body: {e}")))?;
     let value: Value =
         serde_saphyr::from_str(text).map_err(|e| ApiError::bad_request(format!("error decoding body: {e}")))?;
-    if value.is_object() { Ok(value) } else { Err(ApiError::bad_request("the body is not an object")) }
+    if value.is_object() {
+        Ok(value)
+    } else {
+        Err(ApiError::bad_request("the body is not an object"))
+    }
 }
 
 /// The object after an apply.
 pub(crate) fn three_way(resource: &Resource, before: Option<&Value>, wanted: &Value, current: &Value) -> Value {
-    let lists = if resource.built_in().is_some() { Lists::Merged } else { Lists::Atomic };
+    let lists = if resource.built_in().is_some() {
+        Lists::Merged
+    } else {
+        Lists::Atomic
+    };
     let mut new = current.clone();
     if let Some(before) = before {
         withdraw(&mut new, before, wanted, lists);
@@ -57,7 +65,9 @@ enum Lists {
 
 /// Takes away what was applied before and is not applied any more.
 fn withdraw(current: &mut Value, before: &Value, wanted: &Value, lists: Lists) {
-    let (Value::Object(present), Value::Object(before)) = (current, before) else { return };
+    let (Value::Object(present), Value::Object(before)) = (current, before) else {
+        return;
+    };
     let none = Value::Object(Map::new());
     for (name, old) in before {
         let next = wanted.get(name);
@@ -84,7 +94,9 @@ fn withdraw_elements(slot: &mut Value, old: &[Value], next: &[Value], how: ListM
     let Value::Array(present) = slot else { return };
     let kept = |item: &Value| {
         let in_list = |list: &[Value]| match how {
-            ListMerge::ByKey(keys) => key_of(item, keys).is_some_and(|(k, id)| list.iter().any(|o| o.get(k) == Some(id))),
+            ListMerge::ByKey(keys) => {
+                key_of(item, keys).is_some_and(|(k, id)| list.iter().any(|o| o.get(k) == Some(id)))
+            }
             ListMerge::Set | ListMerge::Replace => list.contains(item),
         };
         in_list(next) || !in_list(old)

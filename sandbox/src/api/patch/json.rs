@@ -16,7 +16,11 @@ pub(crate) fn apply(kind: PatchKind, resource: &Resource, old: &Value, body: &[u
         PatchKind::Json => {
             let patch: json_patch::Patch = serde_json::from_slice(body).map_err(|e| unreadable(&e))?;
             json_patch::patch(&mut new, &patch).map_err(|_| {
-                ApiError::new(422, "Invalid", "the server rejected our request due to an error in our request")
+                ApiError::new(
+                    422,
+                    "Invalid",
+                    "the server rejected our request due to an error in our request",
+                )
             })?;
         }
         PatchKind::Merge => {

@@ -18,8 +18,15 @@ pub(super) enum ListMerge {
 
 pub(super) fn list_merge(field: &str) -> ListMerge {
     match field {
-        "containers" | "initContainers" | "ephemeralContainers" | "env" | "volumes" | "imagePullSecrets"
-        | "schedulingGates" | "resourceClaims" | "secrets" => ListMerge::ByKey(&["name"]),
+        "containers"
+        | "initContainers"
+        | "ephemeralContainers"
+        | "env"
+        | "volumes"
+        | "imagePullSecrets"
+        | "schedulingGates"
+        | "resourceClaims"
+        | "secrets" => ListMerge::ByKey(&["name"]),
         "volumeMounts" => ListMerge::ByKey(&["mountPath"]),
         "volumeDevices" => ListMerge::ByKey(&["devicePath"]),
         "ports" => ListMerge::ByKey(&["containerPort", "port"]),
@@ -86,7 +93,9 @@ fn merge_field(fields: &mut Map<String, Value>, name: &str, wanted: &Value) {
 }
 
 fn merge_list(slot: &mut Value, wanted: &[Value], how: ListMerge) {
-    let replaces = wanted.iter().any(|w| w.get("$patch").and_then(Value::as_str) == Some("replace"));
+    let replaces = wanted
+        .iter()
+        .any(|w| w.get("$patch").and_then(Value::as_str) == Some("replace"));
     if replaces {
         *slot = Value::Array(wanted.iter().filter(|w| w.get("$patch").is_none()).cloned().collect());
         return;
@@ -145,7 +154,9 @@ fn retain_keys(fields: &mut Map<String, Value>, patch: &Map<String, Value>) {
 }
 
 fn reorder(list: Option<&mut Value>, order: &Value, how: ListMerge) {
-    let (Some(Value::Array(list)), Value::Array(order)) = (list, order) else { return };
+    let (Some(Value::Array(list)), Value::Array(order)) = (list, order) else {
+        return;
+    };
     let place = |item: &Value| {
         let found = match how {
             ListMerge::ByKey(keys) => {
@@ -161,7 +172,10 @@ fn reorder(list: Option<&mut Value>, order: &Value, how: ListMerge) {
 }
 
 fn without_directives(map: &Map<String, Value>) -> Map<String, Value> {
-    map.iter().filter(|(k, _)| !k.starts_with('$')).map(|(k, v)| (k.clone(), v.clone())).collect()
+    map.iter()
+        .filter(|(k, _)| !k.starts_with('$'))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -196,8 +210,15 @@ mod tests {
             json!({"conditions": [{"type": "C"}, {"type": "B"}], "finalizers": ["y", "z"]})
         );
         let volumes = json!({"volumes": [{"name": "v", "emptyDir": {}}]});
-        let patch = json!({"volumes": [{"name": "v", "configMap": {"name": "m"}, "$retainKeys": ["name", "configMap"]}]});
-        assert_eq!(merged(volumes, &patch), json!({"volumes": [{"name": "v", "configMap": {"name": "m"}}]}));
-        assert_eq!(merged(json!({"a": {"b": 1}}), &json!({"a": {"$patch": "replace", "c": 2}})), json!({"a": {"c": 2}}));
+        let patch =
+            json!({"volumes": [{"name": "v", "configMap": {"name": "m"}, "$retainKeys": ["name", "configMap"]}]});
+        assert_eq!(
+            merged(volumes, &patch),
+            json!({"volumes": [{"name": "v", "configMap": {"name": "m"}}]})
+        );
+        assert_eq!(
+            merged(json!({"a": {"b": 1}}), &json!({"a": {"$patch": "replace", "c": 2}})),
+            json!({"a": {"c": 2}})
+        );
     }
 }

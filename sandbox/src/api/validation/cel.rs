@@ -34,11 +34,17 @@ fn cause(error: ValidationError, object: &Value) -> Cause {
     let kind = at(object, &error.field_path).map_or("object", type_name);
     let message = format!("Invalid value: \"{kind}\": {}", error.message);
     let reason = error.reason.map_or(Cow::Borrowed("FieldValueInvalid"), Cow::Owned);
-    Cause { field: error.field_path, reason, message }
+    Cause {
+        field: error.field_path,
+        reason,
+        message,
+    }
 }
 
 fn is_unchanged(error: &ValidationError, object: &Value, old: Option<&Value>) -> bool {
-    let Some(old) = old.filter(|_| !error.rule.contains("oldSelf")) else { return false };
+    let Some(old) = old.filter(|_| !error.rule.contains("oldSelf")) else {
+        return false;
+    };
     // Elements of lists cannot be told apart, so the list around them decides.
     let path = error.field_path.split('[').next().unwrap_or_default();
     at(object, path) == at(old, path)

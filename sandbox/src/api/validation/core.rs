@@ -32,7 +32,10 @@ fn pod(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let Some(old) = old else {
         let gated = !list(new, "/spec/schedulingGates").is_empty();
         if gated && !text(new, "/spec/nodeName").is_empty() {
-            causes.push(Cause::forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"));
+            causes.push(Cause::forbidden(
+                "spec.nodeName",
+                "cannot be set until all schedulingGates have been cleared",
+            ));
         }
         return;
     };
@@ -42,11 +45,17 @@ fn pod(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     }
     let added = |pointer: &str| list(new, pointer).iter().any(|g| !list(old, pointer).contains(g));
     if added("/spec/schedulingGates") {
-        causes.push(Cause::forbidden("spec.schedulingGates", "only deletion is allowed, but found new scheduling gate"));
+        causes.push(Cause::forbidden(
+            "spec.schedulingGates",
+            "only deletion is allowed, but found new scheduling gate",
+        ));
     }
     let kept = |t: &Value| list(new, "/spec/tolerations").contains(t);
     if !list(old, "/spec/tolerations").iter().all(kept) {
-        causes.push(Cause::forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"));
+        causes.push(Cause::forbidden(
+            "spec.tolerations",
+            "existing toleration can not be modified except its tolerationSeconds",
+        ));
     }
 }
 
@@ -54,7 +63,10 @@ fn pod(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
 fn changeable_removed(pod: &Value) -> Value {
     let mut spec = pod.get("spec").cloned().unwrap_or_else(|| json!({}));
     if let Value::Object(map) = &mut spec {
-        let gated = map.get("schedulingGates").and_then(Value::as_array).is_some_and(|g| !g.is_empty());
+        let gated = map
+            .get("schedulingGates")
+            .and_then(Value::as_array)
+            .is_some_and(|g| !g.is_empty());
         for key in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
             map.remove(key);
         }
@@ -82,7 +94,10 @@ fn containers(items: &[Value], path: &str, causes: &mut Vec<Cause>) {
         if name.is_empty() {
             causes.push(Cause::required(format!("{path}[{at}].name"), ""));
         } else if items.iter().take(at).any(|c| text(c, "/name") == name) {
-            causes.push(Cause::duplicate(format!("{path}[{at}].name"), &Value::from(name).to_string()));
+            causes.push(Cause::duplicate(
+                format!("{path}[{at}].name"),
+                &Value::from(name).to_string(),
+            ));
         }
         if text(container, "/image").is_empty() {
             causes.push(Cause::required(format!("{path}[{at}].image"), ""));
@@ -105,14 +120,28 @@ fn taints(items: &[Value], causes: &mut Vec<Cause>) {
         let path = format!("spec.taints[{at}]");
         let (key, value, effect) = (text(taint, "/key"), text(taint, "/value"), text(taint, "/effect"));
         if !is_qualified(key) {
-            causes.push(Cause::invalid(format!("{path}.key"), &Value::from(key).to_string(), "name part must be a qualified name"));
+            causes.push(Cause::invalid(
+                format!("{path}.key"),
+                &Value::from(key).to_string(),
+                "name part must be a qualified name",
+            ));
         }
         if !is_label_value(value) {
-            causes.push(Cause::invalid(format!("{path}.value"), &Value::from(value).to_string(), "a valid label must be an empty string or consist of alphanumeric characters"));
+            causes.push(Cause::invalid(
+                format!("{path}.value"),
+                &Value::from(value).to_string(),
+                "a valid label must be an empty string or consist of alphanumeric characters",
+            ));
         }
         if !matches!(effect, "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
-            let message = format!("Unsupported value: {effect:?}: supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\"");
-            causes.push(Cause { field: format!("{path}.effect"), reason: "FieldValueNotSupported".into(), message });
+            let message = format!(
+                "Unsupported value: {effect:?}: supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\""
+            );
+            causes.push(Cause {
+                field: format!("{path}.effect"),
+                reason: "FieldValueNotSupported".into(),
+                message,
+            });
         }
         let same = |t: &Value| text(t, "/key") == key && text(t, "/effect") == effect;
         if items.iter().take(at).any(same) {
@@ -127,17 +156,31 @@ fn workload(resource: &Resource, new: &Value, old: Option<&Value>, causes: &mut 
     if read.is_empty() {
         causes.push(Cause::required("spec.selector", ""));
     } else if !read.matches(new.pointer("/spec/template").unwrap_or(&Value::Null)) {
-        let labels = new.pointer("/spec/template/metadata/labels").map_or_else(|| "null".into(), Value::to_string);
+        let labels = new
+            .pointer("/spec/template/metadata/labels")
+            .map_or_else(|| "null".into(), Value::to_string);
         let why = "`selector` does not match template `labels`";
         causes.push(Cause::invalid("spec.template.metadata.labels", &labels, why));
     }
     if object::number(new, "/spec/replicas").is_some_and(|n| n < 0) {
-        causes.push(Cause::invalid("spec.replicas", "-1", "must be greater than or equal to 0"));
+        causes.push(Cause::invalid(
+            "spec.replicas",
+            "-1",
+            "must be greater than or equal to 0",
+        ));
     }
-    containers(list(new, "/spec/template/spec/containers"), "spec.template.spec.containers", causes);
+    containers(
+        list(new, "/spec/template/spec/containers"),
+        "spec.template.spec.containers",
+        causes,
+    );
     let Some(old) = old else { return };
     if old.pointer("/spec/selector") != new.pointer("/spec/selector") {
-        causes.push(Cause::invalid("spec.selector", &selector.to_string(), "field is immutable"));
+        causes.push(Cause::invalid(
+            "spec.selector",
+            &selector.to_string(),
+            "field is immutable",
+        ));
     }
     if resource.kind == "StatefulSet" && fixed(new) != fixed(old) {
         let why = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
@@ -146,8 +189,20 @@ fn workload(resource: &Resource, new: &Value, old: Option<&Value>, causes: &mut 
 }
 
 fn fixed(stateful_set: &Value) -> Map<String, Value> {
-    let mut spec = stateful_set.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
-    let free = ["replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "persistentVolumeClaimRetentionPolicy", "minReadySeconds"];
+    let mut spec = stateful_set
+        .get("spec")
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default();
+    let free = [
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    ];
     spec.retain(|key, _| !free.contains(&key.as_str()));
     spec
 }

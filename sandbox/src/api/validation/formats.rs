@@ -32,10 +32,16 @@ fn is_duration(text: &str) -> bool {
     }
     let mut parts = 0_u32;
     while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
         let (number, tail) = rest.split_at_checked(end).unwrap_or(("", ""));
-        let unit = ["ns", "us", "µs", "ms", "s", "m", "h"].iter().find(|u| tail.starts_with(**u));
-        let (Some(unit), true) = (unit, number.chars().any(|c| c.is_ascii_digit())) else { return false };
+        let unit = ["ns", "us", "µs", "ms", "s", "m", "h"]
+            .iter()
+            .find(|u| tail.starts_with(**u));
+        let (Some(unit), true) = (unit, number.chars().any(|c| c.is_ascii_digit())) else {
+            return false;
+        };
         rest = tail.strip_prefix(*unit).unwrap_or_default();
         parts = parts.saturating_add(1);
     }

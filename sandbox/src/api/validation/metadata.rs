@@ -16,7 +16,11 @@ pub(crate) fn judge(resource: &Resource, new: &Value, old: Option<&Value>) -> Ve
     let mut causes = Vec::new();
     if old.is_none() {
         let name = object::name(new);
-        let fits = if resource.is("", "Namespace") { is_label(name) } else { is_subdomain(name) };
+        let fits = if resource.is("", "Namespace") {
+            is_label(name)
+        } else {
+            is_subdomain(name)
+        };
         if !fits {
             causes.push(Cause::invalid("metadata.name", &quoted(name), SUBDOMAIN));
         }
@@ -62,10 +66,15 @@ fn finalizers(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid("metadata.finalizers", &quoted(finalizer), QUALIFIED));
         }
     }
-    let Some(old) = old.filter(|o| object::is_deleting(o)) else { return };
+    let Some(old) = old.filter(|o| object::is_deleting(o)) else {
+        return;
+    };
     let before = object::finalizers(old);
-    let added: Vec<String> =
-        object::finalizers(new).into_iter().filter(|f| !before.contains(f)).map(quoted).collect();
+    let added: Vec<String> = object::finalizers(new)
+        .into_iter()
+        .filter(|f| !before.contains(f))
+        .map(quoted)
+        .collect();
     if !added.is_empty() {
         let why = format!(
             "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
@@ -85,7 +94,9 @@ fn owners(new: &Value, causes: &mut Vec<Cause>) {
             }
         }
     }
-    let controllers = references.iter().filter(|r| r.get("controller").and_then(Value::as_bool) == Some(true));
+    let controllers = references
+        .iter()
+        .filter(|r| r.get("controller").and_then(Value::as_bool) == Some(true));
     if controllers.count() > 1 {
         let why = "Only one reference can have Controller set to true";
         causes.push(Cause::invalid("metadata.ownerReferences", "null", why));
@@ -99,7 +110,9 @@ fn edges_alphanumeric(text: &str) -> bool {
 fn is_name_part(text: &str) -> bool {
     text.len() <= 63
         && edges_alphanumeric(text)
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
 
 /// A key of a label or annotation: `[prefix/]name`.
@@ -117,12 +130,16 @@ pub(crate) fn is_label_value(value: &str) -> bool {
 fn is_label(text: &str) -> bool {
     text.len() <= 63
         && edges_alphanumeric(text)
-        && text.chars().all(|c| c.is_ascii_digit() || c.is_ascii_lowercase() || c == '-')
+        && text
+            .chars()
+            .all(|c| c.is_ascii_digit() || c.is_ascii_lowercase() || c == '-')
 }
 
 fn is_subdomain(text: &str) -> bool {
     let part = |p: &str| {
-        edges_alphanumeric(p) && p.chars().all(|c| c.is_ascii_digit() || c.is_ascii_lowercase() || c == '-')
+        edges_alphanumeric(p)
+            && p.chars()
+                .all(|c| c.is_ascii_digit() || c.is_ascii_lowercase() || c == '-')
     };
     text.len() <= 253 && text.split('.').all(part)
 }

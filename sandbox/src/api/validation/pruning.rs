@@ -55,5 +55,9 @@ fn walk(schema: &Schema, value: &mut Value, path: &str, root: Root, dropped: &mu
 }
 
 fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
 }

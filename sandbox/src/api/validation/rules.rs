@@ -24,7 +24,11 @@ pub(crate) enum Strictness {
 
 impl Strictness {
     pub(crate) fn parse(field_validation: &str) -> Self {
-        if field_validation == "Strict" { Self::Refuse } else { Self::Drop }
+        if field_validation == "Strict" {
+            Self::Refuse
+        } else {
+            Self::Drop
+        }
     }
 }
 
@@ -43,7 +47,9 @@ pub struct CustomSchema {
 
 impl std::fmt::Debug for CustomSchema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CustomSchema").field("definition", &self.definition).finish_non_exhaustive()
+        f.debug_struct("CustomSchema")
+            .field("definition", &self.definition)
+            .finish_non_exhaustive()
     }
 }
 
@@ -74,7 +80,9 @@ pub(crate) fn shape(resource: &Resource, mut new: Value, strictness: Strictness)
             let typed = (kind.decode)(&new).map_err(|e| {
                 let kind = &resource.kind;
                 let version = resource.api_version();
-                ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {e}"))
+                ApiError::bad_request(format!(
+                    "{kind} in version {version:?} cannot be handled as a {kind}: {e}"
+                ))
             })?;
             let mut dropped = Vec::new();
             if strictness == Strictness::Refuse {
@@ -85,8 +93,13 @@ pub(crate) fn shape(resource: &Resource, mut new: Value, strictness: Strictness)
     };
     if strictness == Strictness::Refuse && !dropped.is_empty() {
         let list: Vec<String> = dropped.iter().map(|path| format!("unknown field {path:?}")).collect();
-        let words = format!("{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
-            resource.kind, resource.version, resource.kind, list.join(", "));
+        let words = format!(
+            "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
+            resource.kind,
+            resource.version,
+            resource.kind,
+            list.join(", ")
+        );
         return Err(ApiError::bad_request(words));
     }
     Ok(new)
@@ -97,7 +110,11 @@ fn missing(wide: &Value, narrow: &Value, path: &str, found: &mut Vec<String>) {
     match (wide, narrow) {
         (Value::Object(wide), Value::Object(narrow)) => {
             for (key, value) in wide.iter().filter(|(_, v)| !v.is_null()) {
-                let below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                let below = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
                 match narrow.get(key) {
                     Some(other) => missing(value, other, &below, found),
                     None => found.push(below),
@@ -129,7 +146,11 @@ pub(crate) fn check(
             let blocked = found.iter().any(structural::blocks_rules);
             causes.extend(found);
             // A status write cannot break a rule of the spec.
-            let concerned = if part == Part::Status { schema.status_has_rules } else { schema.has_rules };
+            let concerned = if part == Part::Status {
+                schema.status_has_rules
+            } else {
+                schema.has_rules
+            };
             if blocked && concerned {
                 let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
                 causes.push(Cause::invalid("<nil>", "null", why));
@@ -138,5 +159,9 @@ pub(crate) fn check(
             }
         }
     }
-    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(resource, object::name(new), causes)) }
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(ApiError::invalid(resource, object::name(new), causes))
+    }
 }

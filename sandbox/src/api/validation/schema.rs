@@ -48,7 +48,9 @@ impl Type {
             | (Self::String, Value::String(_))
             | (Self::Number, Value::Number(_))
             | (Self::Boolean, Value::Bool(_)) => true,
-            (Self::Integer, Value::Number(n)) => n.is_i64() || n.is_u64() || n.as_f64().is_some_and(|f| f.fract() == 0.0),
+            (Self::Integer, Value::Number(n)) => {
+                n.is_i64() || n.is_u64() || n.as_f64().is_some_and(|f| f.fract() == 0.0)
+            }
             _ => false,
         }
     }
@@ -121,11 +123,20 @@ impl Schema {
         let flag = |key: &str| source.get(key).and_then(Value::as_bool) == Some(true);
         let text = |key: &str| source.get(key).and_then(Value::as_str).unwrap_or_default();
         let many = |key: &str| source.get(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let texts = |key: &str| many(key).iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>();
+        let texts = |key: &str| {
+            many(key)
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
         let schemas = |key: &str| many(key).iter().map(Self::compile).collect::<Vec<_>>();
         let properties = source.get("properties").and_then(Value::as_object);
         let additional = match source.get("additionalProperties") {
-            Some(Value::Bool(true)) => Some(Box::new(Self { preserve_unknown: true, ..Self::default() })),
+            Some(Value::Bool(true)) => Some(Box::new(Self {
+                preserve_unknown: true,
+                ..Self::default()
+            })),
             Some(schema @ Value::Object(_)) => Some(Box::new(Self::compile(schema))),
             _ => None,
         };
@@ -136,9 +147,16 @@ impl Schema {
             preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
             int_or_string: flag("x-kubernetes-int-or-string"),
             embedded: flag("x-kubernetes-embedded-resource"),
-            properties: properties.into_iter().flatten().map(|(k, v)| (k.clone(), Self::compile(v))).collect(),
+            properties: properties
+                .into_iter()
+                .flatten()
+                .map(|(k, v)| (k.clone(), Self::compile(v)))
+                .collect(),
             additional,
-            items: source.get("items").filter(|i| i.is_object()).map(|i| Box::new(Self::compile(i))),
+            items: source
+                .get("items")
+                .filter(|i| i.is_object())
+                .map(|i| Box::new(Self::compile(i))),
             required: texts("required"),
             values: source.get("enum").and_then(Value::as_array).cloned(),
             pattern: pattern.map(|p| (p.to_owned(), Regex::new(p).ok())),

@@ -50,7 +50,11 @@ fn named(path: &str) -> &str {
 }
 
 fn cause(path: &str, reason: &'static str, message: String) -> Cause {
-    Cause { field: named(path).to_owned(), reason: Cow::Borrowed(reason), message }
+    Cause {
+        field: named(path).to_owned(),
+        reason: Cow::Borrowed(reason),
+        message,
+    }
 }
 
 fn type_fits(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) -> bool {
@@ -65,8 +69,10 @@ fn type_fits(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>
     }
     match schema.kind {
         Some(kind) if !kind.fits(value) => {
-            let message =
-                format!("Invalid value: \"{is}\": {path} in body must be of type {}: \"{is}\"", kind.name());
+            let message = format!(
+                "Invalid value: \"{is}\": {path} in body must be of type {}: \"{is}\"",
+                kind.name()
+            );
             causes.push(cause(path, "FieldValueTypeInvalid", message));
             false
         }
@@ -88,7 +94,11 @@ fn string(schema: &Schema, text: &str, path: &str, causes: &mut Vec<Cause>) {
     let shown = Value::from(text).to_string();
     let length = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
     if let Some(most) = schema.limits.max_length.filter(|m| length > *m) {
-        causes.push(cause(path, "FieldValueTooLong", format!("Too long: may not be more than {most} bytes")));
+        causes.push(cause(
+            path,
+            "FieldValueTooLong",
+            format!("Too long: may not be more than {most} bytes"),
+        ));
     }
     if let Some(least) = schema.limits.min_length.filter(|m| length < *m) {
         let why = format!("{path} in body should be at least {least} chars long");
@@ -97,7 +107,11 @@ fn string(schema: &Schema, text: &str, path: &str, causes: &mut Vec<Cause>) {
     if let Some((source, regex)) = &schema.pattern
         && !regex.as_ref().is_some_and(|r| r.is_match(text))
     {
-        causes.push(Cause::invalid(named(path), &shown, format!("{path} in body should match '{source}'")));
+        causes.push(Cause::invalid(
+            named(path),
+            &shown,
+            format!("{path} in body should match '{source}'"),
+        ));
     }
     if !formats::fits(&schema.format, text) {
         let why = format!("{path} in body must be of type {}: {shown}", schema.format);
@@ -136,7 +150,11 @@ fn bounds(schema: &Schema, number: &serde_json::Number, path: &str, causes: &mut
 fn array(schema: &Schema, items: &[Value], old: Option<&Value>, path: &str, causes: &mut Vec<Cause>) {
     let length = u64::try_from(items.len()).unwrap_or(u64::MAX);
     if let Some(most) = schema.limits.max_items.filter(|m| length > *m) {
-        causes.push(cause(path, "FieldValueTooMany", format!("Too many: {length}: must have at most {most} items")));
+        causes.push(cause(
+            path,
+            "FieldValueTooMany",
+            format!("Too many: {length}: must have at most {most} items"),
+        ));
     }
     if let Some(least) = schema.limits.min_items.filter(|m| length < *m) {
         let why = format!("{path} in body should have at least {least} items");
@@ -145,7 +163,13 @@ fn array(schema: &Schema, items: &[Value], old: Option<&Value>, path: &str, caus
     duplicates(schema, items, path, causes);
     let Some(below) = &schema.items else { return };
     for (at, item) in items.iter().enumerate() {
-        walk(below, item, same_element(schema, item, old), &format!("{path}[{at}]"), causes);
+        walk(
+            below,
+            item,
+            same_element(schema, item, old),
+            &format!("{path}[{at}]"),
+            causes,
+        );
     }
 }
 
@@ -155,7 +179,9 @@ fn keys_of<'a>(item: &'a Value, keys: &[String]) -> Vec<Option<&'a Value>> {
 
 /// The element of the old list that an element is compared with; only lists with keys have one.
 fn same_element<'a>(schema: &Schema, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
-    let (Some(ListType::Map(keys)), Some(Value::Array(before))) = (&schema.list, old) else { return None };
+    let (Some(ListType::Map(keys)), Some(Value::Array(before))) = (&schema.list, old) else {
+        return None;
+    };
     before.iter().find(|b| keys_of(b, keys) == keys_of(item, keys))
 }
 
@@ -166,9 +192,14 @@ fn duplicates(schema: &Schema, items: &[Value], path: &str, causes: &mut Vec<Cau
             Some(ListType::Set) => (before.into_iter().any(|b| b == item), item.to_string()),
             Some(ListType::Map(keys)) => {
                 let own = keys_of(item, keys);
-                let shown: serde_json::Map<String, Value> =
-                    keys.iter().filter_map(|k| Some((k.clone(), item.get(k)?.clone()))).collect();
-                (before.into_iter().any(|b| keys_of(b, keys) == own), Value::Object(shown).to_string())
+                let shown: serde_json::Map<String, Value> = keys
+                    .iter()
+                    .filter_map(|k| Some((k.clone(), item.get(k)?.clone())))
+                    .collect();
+                (
+                    before.into_iter().any(|b| keys_of(b, keys) == own),
+                    Value::Object(shown).to_string(),
+                )
             }
             _ => return,
         };
@@ -185,7 +216,13 @@ fn object(
     path: &str,
     causes: &mut Vec<Cause>,
 ) {
-    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    let below = |key: &str| {
+        if path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{path}.{key}")
+        }
+    };
     for key in &schema.required {
         if !map.contains_key(key) {
             causes.push(Cause::required(below(key), ""));
@@ -193,7 +230,11 @@ fn object(
     }
     let length = u64::try_from(map.len()).unwrap_or(u64::MAX);
     if let Some(most) = schema.limits.max_properties.filter(|m| length > *m) {
-        causes.push(cause(path, "FieldValueTooMany", format!("Too many: {length}: must have at most {most} items")));
+        causes.push(cause(
+            path,
+            "FieldValueTooMany",
+            format!("Too many: {length}: must have at most {most} items"),
+        ));
     }
     if let Some(least) = schema.limits.min_properties.filter(|m| length < *m) {
         let why = format!("{path} in body should have at least {least} properties");

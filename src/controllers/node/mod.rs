@@ -1,0 +1,4 @@
+//! The controllers of Nodes.
+
+pub mod hydration;
+pub mod link;

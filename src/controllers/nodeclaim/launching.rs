@@ -1,0 +1,187 @@
+//! Carries out the launch step: asks the provider, orders, waits, marks launched, or gives the claim up (lifecycle 3, architecture §7.3, §7.21).
+
+use super::details;
+use super::lifecycle::{Ended, Lifecycle, Pass, Step};
+use crate::api::{Conditioned, NodeClaim, conditions};
+use crate::cloud::{CloudError, MachineState, Remedy, Stage};
+use crate::k8s::events::{Event, EventType, Involved};
+use crate::k8s::queue::{Next, ReconcileError};
+use crate::lifecycle::launch::{
+    AfterFailure, GiveUp, LaunchStep, Launched, Machine, OrderFailure, after_failure, next_step,
+};
+use crate::lifecycle::liveness::launch_deadline;
+use chrono::TimeDelta;
+
+impl Lifecycle {
+    /// The launch step of one pass.
+    pub(super) async fn launch(&self, pass: &mut Pass<'_>) -> Result<Step, ReconcileError> {
+        let launched = if pass.claim.is_unknown(conditions::LAUNCHED) {
+            Launched::Open
+        } else {
+            Launched::Decided
+        };
+        let machine = self.machine(pass, launched).await;
+        let timeout = TimeDelta::from_std(self.kit.provider.launch_timeout(&pass.claim)).unwrap_or(TimeDelta::MAX);
+        let deadline = launch_deadline(pass.created, timeout);
+        match next_step(launched, &machine, deadline, pass.now) {
+            LaunchStep::Reassert => {
+                reassert(&mut pass.claim, conditions::LAUNCHED, pass.now);
+                Ok(Step::Next(Next::Done))
+            }
+            LaunchStep::Order => self.order(pass).await,
+            LaunchStep::Wait { until, says } => {
+                if let Some((reason, message)) = says {
+                    self.fill_in(pass);
+                    pass.claim
+                        .set_unknown(conditions::LAUNCHED, &reason, &message, pass.now);
+                }
+                Ok(Step::Next(pass.at(until)))
+            }
+            LaunchStep::MarkLaunched => {
+                self.fill_in(pass);
+                mark_launched(pass);
+                Ok(Step::Next(Next::Done))
+            }
+            LaunchStep::GiveUp(why) => Ok(Step::End(self.give_up_launch(pass, why))),
+        }
+    }
+
+    /// What is known of the machine. A claim whose node lives needs no question: a Ready kubelet is the stronger evidence (lifecycle 9.3).
+    async fn machine(&self, pass: &Pass<'_>, launched: Launched) -> Machine {
+        if pass.node_is_ready() || (launched == Launched::Open && pass.node.is_some()) {
+            return Machine::Attached;
+        }
+        let never_ordered = pass.claim.provider_id().is_none() && self.orders.details(pass.claim.uid()).is_none();
+        if launched == Launched::Open && never_ordered {
+            return Machine::NotOrdered;
+        }
+        let identity = self.orders.identity(&pass.claim);
+        let state = self
+            .kit
+            .provider
+            .get(&identity)
+            .await
+            .unwrap_or_else(|error| match error.remedy() {
+                Remedy::AlreadyDone => MachineState::Absent,
+                _ => MachineState::Unknown,
+            });
+        self.orders.facts(&pass.claim, &state, pass.now)
+    }
+
+    async fn order(&self, pass: &mut Pass<'_>) -> Result<Step, ReconcileError> {
+        let uid = pass.claim.uid().to_owned();
+        self.orders.sending(&uid);
+        let error = match self.kit.provider.create(&pass.claim).await {
+            Ok(accepted) => {
+                self.orders.accepted(&uid, accepted.clone());
+                details::populate(&mut pass.claim, &accepted);
+                return Ok(Step::Next(match accepted.stage {
+                    Stage::Attached => {
+                        mark_launched(pass);
+                        Next::Done
+                    }
+                    Stage::Waiting { reason, message } => {
+                        pass.claim.set_unknown(conditions::LAUNCHED, reason, &message, pass.now);
+                        Next::After(crate::lifecycle::launch::POLL.to_std().unwrap_or_default())
+                    }
+                }));
+            }
+            Err(error) => error,
+        };
+        if error.remedy() != Remedy::LookFirst {
+            self.orders.refused(&uid);
+        }
+        match after_failure(failure(&error)) {
+            AfterFailure::DeleteClaim { reason, event } => {
+                tracing::error!(
+                    NodeClaim = pass.claim.metadata.name,
+                    error = error.full_text(),
+                    "failed launching nodeclaim"
+                );
+                if let Some(text) = event {
+                    self.kit.recorder.publish(insufficient_capacity(&pass.claim, &text));
+                }
+                Ok(Step::End(Ended {
+                    reason,
+                    unhealthy: None,
+                }))
+            }
+            AfterFailure::Retry { reason, message } => {
+                pass.claim
+                    .set_unknown(conditions::LAUNCHED, &reason, &message, pass.now);
+                let retry = ReconcileError::new(error);
+                Ok(Step::Failed(retry))
+            }
+        }
+    }
+
+    fn give_up_launch(&self, pass: &Pass<'_>, why: GiveUp) -> Ended {
+        if why == GiveUp::TimedOut {
+            return self.launch_timed_out(pass);
+        }
+        tracing::info!(
+            NodeClaim = pass.claim.metadata.name,
+            "provider-id" = pass.claim.provider_id(),
+            taken = why == GiveUp::Taken,
+            "machine is gone, deleting nodeclaim"
+        );
+        Ended {
+            reason: "garbage_collected",
+            unhealthy: None,
+        }
+    }
+
+    /// Puts what was accepted on a claim whose own record of it was never written.
+    fn fill_in(&self, pass: &mut Pass<'_>) {
+        if pass.claim.instance_type().is_none()
+            && let Some(accepted) = self.orders.details(pass.claim.uid())
+        {
+            details::populate(&mut pass.claim, &accepted);
+        }
+    }
+}
+
+/// Sets a condition as it is, so that its generation follows the object's (lifecycle 1.6).
+pub(super) fn reassert(claim: &mut NodeClaim, type_: &str, now: chrono::DateTime<chrono::Utc>) {
+    if let Some(known) = claim.condition(type_).cloned() {
+        claim.set_condition(type_, known.status, &known.reason, &known.message, now);
+    }
+}
+
+fn failure(error: &CloudError) -> OrderFailure {
+    match error {
+        CloudError::InsufficientCapacity { .. } => OrderFailure::InsufficientCapacity(error.full_text()),
+        CloudError::NodeClassNotReady { .. } => OrderFailure::NodeClassNotReady(error.full_text()),
+        CloudError::Create { reason, message, .. } => OrderFailure::Typed {
+            reason: (*reason).to_owned(),
+            message: message.clone(),
+        },
+        other => OrderFailure::Other(other.full_text()),
+    }
+}
+
+/// surface §4.2: InsufficientCapacityError.
+fn insufficient_capacity(claim: &NodeClaim, text: &str) -> Event {
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
+    let message = format!("NodeClaim {name} event: {text}");
+    Event::new(
+        EventType::Warning,
+        "InsufficientCapacityError",
+        Involved::object(claim),
+        message,
+    )
+    .deduped_by([claim.uid()])
+}
+
+fn mark_launched(pass: &mut Pass<'_>) {
+    pass.claim.set_true(conditions::LAUNCHED, pass.now);
+    tracing::info!(
+        NodeClaim = pass.claim.metadata.name,
+        "provider-id" = pass.claim.provider_id(),
+        "instance-type" = pass.claim.instance_type(),
+        zone = pass.claim.zone(),
+        "capacity-type" = pass.claim.capacity_type(),
+        allocatable = pass.allocatable().to_json(),
+        "launched nodeclaim"
+    );
+}

@@ -1,0 +1,154 @@
+//! What this process remembers and what the provider says of a claim's machine, as the facts that `lifecycle::launch` decides on.
+//!
+//! The memory exists because a status patch may fail or be invisible for a while after the provider accepted an order (lifecycle 3.2); it is
+//! kept per claim UID and forgotten with the claim. Called by the lifecycle and termination controllers.
+
+use crate::api::NodeClaim;
+use crate::cloud::{Accepted, CreateOutcome, MachineIdentity, MachineState, Stage};
+use crate::lifecycle::launch::Machine;
+use chrono::{DateTime, Utc};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// What is remembered of one claim.
+#[derive(Debug, Clone, Default)]
+struct Memory {
+    accepted: Option<Accepted>,
+    outcome: CreateOutcome,
+    missing_since: Option<DateTime<Utc>>,
+}
+
+/// What this process remembers of the machines it ordered, by claim UID.
+#[derive(Debug, Default)]
+pub struct Orders(Mutex<BTreeMap<String, Memory>>);
+
+impl Orders {
+    /// An order is about to be sent: until it is answered, "not found" is not "gone".
+    pub fn sending(&self, uid: &str) {
+        self.with(uid, |memory| memory.outcome = CreateOutcome::Unknown);
+    }
+
+    /// The provider accepted the order.
+    pub fn accepted(&self, uid: &str, accepted: Accepted) {
+        self.with(uid, |memory| {
+            memory.accepted = Some(accepted);
+            memory.outcome = CreateOutcome::Known;
+        });
+    }
+
+    /// The provider answered that it will not do it: nothing was ordered.
+    pub fn refused(&self, uid: &str) {
+        self.with(uid, |memory| memory.outcome = CreateOutcome::Known);
+    }
+
+    /// What was accepted, if it was in this process.
+    pub fn details(&self, uid: &str) -> Option<Accepted> {
+        self.with(uid, |memory| memory.accepted.clone())
+    }
+
+    /// The claim is gone.
+    pub fn forget(&self, uid: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+
+    /// The claim's machine as the provider knows it.
+    pub fn identity(&self, claim: &NodeClaim) -> MachineIdentity {
+        let outcome = self.with(claim.uid(), |memory| memory.outcome);
+        MachineIdentity {
+            claim_uid: claim.uid().to_owned(),
+            provider_id: claim.provider_id().map(str::to_owned),
+            capacity_type: claim.capacity_type().and_then(|word| word.parse().ok()),
+            instance_type: claim.instance_type().map(str::to_owned),
+            create_outcome: outcome,
+        }
+    }
+
+    /// Turns the provider's answer into the facts of a launch; remembers since when a machine has been missing.
+    pub fn facts(&self, claim: &NodeClaim, state: &MachineState, now: DateTime<Utc>) -> Machine {
+        let ordered = claim.provider_id().is_some();
+        self.with(claim.uid(), |memory| {
+            if *state != MachineState::Absent {
+                memory.missing_since = None;
+            }
+            match state {
+                MachineState::Unknown => Machine::Unreachable,
+                MachineState::Taken => Machine::Taken,
+                MachineState::Present { going_away: true, .. } => Machine::GoingAway,
+                MachineState::Present {
+                    stage: Stage::Attached, ..
+                } => Machine::Attached,
+                MachineState::Present {
+                    stage: Stage::Waiting { reason, message },
+                    ..
+                } => Machine::Waiting {
+                    reason: (*reason).to_owned(),
+                    message: message.clone(),
+                },
+                MachineState::Absent if ordered || memory.accepted.is_some() => Machine::Missing {
+                    since: *memory.missing_since.get_or_insert(now),
+                },
+                MachineState::Absent => Machine::NotOrdered,
+            }
+        })
+    }
+
+    fn with<T>(&self, uid: &str, work: impl FnOnce(&mut Memory) -> T) -> T {
+        let mut orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        work(orders.entry(uid.to_owned()).or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(provider_id: Option<&str>) -> NodeClaim {
+        let mut claim = NodeClaim::default();
+        claim.metadata.uid = Some("u".to_owned());
+        claim.status.get_or_insert_default().provider_id = provider_id.map(str::to_owned);
+        claim
+    }
+
+    fn at(second: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(second, 0).unwrap()
+    }
+
+    #[test]
+    fn a_machine_is_missing_since_the_first_of_an_unbroken_row_of_answers() {
+        let (orders, claim) = (Orders::default(), claim(Some("rackspacespot://c/spot/u")));
+        assert_eq!(
+            orders.facts(&claim, &MachineState::Absent, at(1)),
+            Machine::Missing { since: at(1) }
+        );
+        assert_eq!(
+            orders.facts(&claim, &MachineState::Absent, at(5)),
+            Machine::Missing { since: at(1) }
+        );
+        assert_eq!(
+            orders.facts(&claim, &MachineState::Unknown, at(6)),
+            Machine::Unreachable
+        );
+        assert_eq!(
+            orders.facts(&claim, &MachineState::Absent, at(9)),
+            Machine::Missing { since: at(9) }
+        );
+    }
+
+    #[test]
+    fn a_claim_without_record_and_memory_was_never_ordered() {
+        let orders = Orders::default();
+        assert_eq!(
+            orders.facts(&claim(None), &MachineState::Absent, at(1)),
+            Machine::NotOrdered
+        );
+    }
+
+    #[test]
+    fn an_order_on_its_way_is_unknown_until_it_is_answered() {
+        let (orders, claim) = (Orders::default(), claim(None));
+        orders.sending("u");
+        assert_eq!(orders.identity(&claim).create_outcome, CreateOutcome::Unknown);
+        orders.refused("u");
+        assert_eq!(orders.identity(&claim).create_outcome, CreateOutcome::Known);
+    }
+}
