@@ -1,6 +1,6 @@
 # Each target is one line that calls cargo or a script; CI calls the same targets.
 .DEFAULT_GOAL := help
-.PHONY: help generate build test test-quick lint fmt image chart-lint chart-template control-plane
+.PHONY: help generate build test test-quick lint fmt image chart-lint chart-template control-plane conformance bench-solve
 
 IMAGE ?= karpenter-provider-rackspace-spot:dev
 PLATFORMS ?= linux/amd64
@@ -39,3 +39,9 @@ chart-template: ## what the chart renders to
 
 control-plane: ## builds the real control plane and helm from Go modules, outside the repository
 	tests/controlplane/build
+
+conformance: ## recorded answers held against ours; VECTORS=DIR runs another folder of the same shape
+	VECTORS=$(VECTORS) cargo test --locked --test conformance -- --nocapture
+
+bench-solve: ## measures the solver; JSON=FILE writes one object a line
+	JSON=$(JSON) cargo bench --locked --bench solve

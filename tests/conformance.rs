@@ -13,6 +13,8 @@ mod compare;
 mod folder;
 #[path = "conformance/machines.rs"]
 mod machines;
+#[path = "conformance/predicates.rs"]
+mod predicates;
 #[path = "conformance/report.rs"]
 mod report;
 #[path = "conformance/requirements.rs"]

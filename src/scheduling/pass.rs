@@ -8,6 +8,7 @@ use super::planned::Planned;
 use super::pod::Pod;
 use super::preferences::SoftTaints;
 use super::problem::Problem;
+use super::record::Seat;
 use super::results::{Options, UnusablePool};
 use super::shapes::{self, GroupId, Memory, Shape, Variant};
 use super::symbols::Symbols;
@@ -50,6 +51,8 @@ pub(super) struct Pass<'a> {
     pub(super) soft_taints: SoftTaints,
     /// Pods placed so far; tells whether a failure may have become a success.
     pub(super) placements: u64,
+    /// Each placement with the shape of its pod, in order.
+    pub(super) seats: Vec<(usize, Seat)>,
     pub(super) scratch: Vec<u64>,
 }
 
@@ -108,6 +111,7 @@ impl<'a> Pass<'a> {
             shape_of,
             soft_taints: if soft { SoftTaints::Exist } else { SoftTaints::None },
             placements: 0,
+            seats: Vec::new(),
             scratch: Vec::new(),
         };
         pass.watch_bound_pods(&excluded);
@@ -170,6 +174,7 @@ impl<'a> Pass<'a> {
         let group = population.group(rule.clone(), tolerations, universe, &mut self.symbols);
         self.topology.groups.push(group);
         self.topology.index.insert(rule, id);
+        self.catch_up(id);
         id
     }
 
@@ -197,6 +202,7 @@ impl<'a> Pass<'a> {
             namespace: &pod.namespace,
             labels: &pod.labels,
             constraints: &constraints,
+            ties: self.options.ties,
         };
         let namespaces = &self.problem.namespaces;
         let own_rules = rules::own_rules(&carrier, policy, namespaces, &mut self.symbols);

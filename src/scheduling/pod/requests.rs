@@ -1,6 +1,6 @@
 //! What a pod asks for (scheduling §8), as the Kubernetes scheduler counts it.
 
-use crate::resources::{ResourceList, names};
+use crate::resources::{Quantity, ResourceList, names};
 use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 
 /// Which side of a container's resources is summed.
@@ -62,7 +62,7 @@ fn effective(spec: &PodSpec, side: Side) -> ResourceList {
     }
     for (name, quantity) in ResourceList::from_api(spec.overhead.iter().flatten()).iter() {
         match (side, result.get(name)) {
-            (Side::Limits, None) => {}
+            (Side::Limits, own) if own.is_none_or(Quantity::is_zero) => {}
             (_, own) => result.set(name, own.unwrap_or_default() + quantity),
         }
     }

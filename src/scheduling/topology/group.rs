@@ -67,7 +67,8 @@ impl Filter {
 
 /// What makes two rules one group: everything.
 ///
-/// Differs: upstream overlooks the values in the filter and `minDomains` (scheduling 17-3).
+/// Differs: upstream overlooks the values in the filter and `minDomains`, and tells spreads apart by tolerations that they do not look at
+/// (scheduling 17-3).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::scheduling) struct Rule {
     pub(in crate::scheduling) kind: Kind,
@@ -78,6 +79,8 @@ pub(in crate::scheduling) struct Rule {
     pub(in crate::scheduling) max_skew: i32,
     pub(in crate::scheduling) min_domains: Option<i32>,
     pub(in crate::scheduling) filter: Filter,
+    /// For comparison with recorded answers only: the tolerations of the pod that brought it.
+    pub(in crate::scheduling) brought_with: Vec<Toleration>,
 }
 
 impl Rule {

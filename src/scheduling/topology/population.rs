@@ -123,6 +123,10 @@ impl Population {
         for domain in universe.domains(group.rule.key, looks_at_taints.then_some(tolerations)) {
             group.register(domain);
         }
+        // An inverse group knows only the domains that machines could have: upstream looks at no node when it makes one.
+        if group.rule.kind == Kind::InverseAntiAffinity {
+            return group;
+        }
         for (at, place) in self
             .places
             .iter()
@@ -138,9 +142,7 @@ impl Population {
                 group.register(domain);
             }
         }
-        if group.rule.kind != Kind::InverseAntiAffinity {
-            self.count(&mut group, symbols);
-        }
+        self.count(&mut group, symbols);
         group
     }
 

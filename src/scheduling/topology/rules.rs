@@ -3,6 +3,7 @@
 use super::group::{Filter, Kind, Rule};
 use crate::scheduling::pod::{Constraints, NodePolicy, PodTerm, Preferences, Spread, WhenUnsatisfiable};
 use crate::scheduling::requirements::Requirements;
+use crate::scheduling::results::Ties;
 use crate::scheduling::symbols::Symbols;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +14,7 @@ pub(in crate::scheduling) struct Carrier<'a> {
     pub(in crate::scheduling) namespace: &'a str,
     pub(in crate::scheduling) labels: &'a Labels,
     pub(in crate::scheduling) constraints: &'a Constraints,
+    pub(in crate::scheduling) ties: Ties,
 }
 
 /// The rules a pod must obey.
@@ -84,6 +86,10 @@ fn spread_rule(carrier: &Carrier<'_>, spread: &Spread, symbols: &mut Symbols) ->
         max_skew: spread.max_skew,
         min_domains: spread.min_domains,
         filter: filter(carrier.constraints, spread, symbols),
+        brought_with: match carrier.ties {
+            Ties::Product => Vec::new(),
+            Ties::ByName => carrier.constraints.tolerations.clone(),
+        },
     }
 }
 
@@ -137,5 +143,6 @@ fn term_rule(
         max_skew: 0,
         min_domains: None,
         filter: Filter::default(),
+        brought_with: Vec::new(),
     }
 }
