@@ -1,0 +1,10 @@
+//! The Spot client and provider against the simulated platform, in this process and on a paused clock: no socket is opened, no second is waited.
+
+#[path = "spot_client/client.rs"]
+mod client;
+#[path = "spot_client/launch.rs"]
+mod launch;
+#[path = "spot_client/life.rs"]
+mod life;
+#[path = "spot_client/world.rs"]
+mod world;
