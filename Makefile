@@ -1,6 +1,6 @@
 # Each target is one line that calls cargo or a script; CI calls the same targets.
 .DEFAULT_GOAL := help
-.PHONY: help generate build test test-quick lint fmt image chart-lint chart-template control-plane conformance bench-solve
+.PHONY: help generate build test test-quick lint fmt image chart-lint chart-template update-pricing control-plane conformance bench-solve
 
 IMAGE ?= karpenter-provider-rackspace-spot:dev
 PLATFORMS ?= linux/amd64
@@ -36,6 +36,9 @@ chart-lint: ## helm lint
 
 chart-template: ## what the chart renders to
 	$(HELM) template karpenter charts/karpenter --namespace karpenter --set spot.cloudspaceName=my-cloudspace --set spot.existingSecret=karpenter-spot
+
+update-pricing: ## brings the built-in prices up to date from the public feed (FROM=file or address)
+	cargo xtask update-pricing $(if $(FROM),--from $(FROM))
 
 control-plane: ## builds the real control plane and helm from Go modules, outside the repository
 	tests/controlplane/build

@@ -4,11 +4,16 @@
 //! |---|---|
 //! | [`nodeclaim`] | lifecycle (launch to initialization), what ends a claim, marks |
 //! | [`node`] | the bridge between nodes and claims |
+//! | [`nodeclass`] | whether machines can be had by a class |
+//! | [`pricing`], [`capacity`] | prices kept current, flavours measured |
 //! | [`nodepool`] | hash, counter, readiness, validation, registration health |
 
+pub mod capacity;
 pub mod kit;
 pub mod node;
 pub mod nodeclaim;
+pub mod nodeclass;
 pub mod nodepool;
+pub mod pricing;
 
 pub use kit::Kit;

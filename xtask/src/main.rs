@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 mod crds;
+mod pricing;
 
 /// Chores of the repository.
 #[derive(Parser)]
@@ -25,6 +26,12 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Bring the built-in prices up to date.
+    UpdatePricing {
+        /// Address or file of a price feed, instead of the public one.
+        #[arg(long)]
+        from: Option<String>,
+    },
 }
 
 /// One generated file.
@@ -41,13 +48,11 @@ fn outputs() -> Result<Vec<Output>> {
 }
 
 fn main() -> Result<()> {
-    let Chore::Generate { check } = Cli::parse().chore;
     let root = repository()?;
-    let outputs = outputs()?;
-    if check {
-        compare(&root, &outputs)
-    } else {
-        write(&root, &outputs)
+    match Cli::parse().chore {
+        Chore::Generate { check: true } => compare(&root, &outputs()?),
+        Chore::Generate { check: false } => write(&root, &outputs()?),
+        Chore::UpdatePricing { from } => pricing::update(&root, from.as_deref()),
     }
 }
 

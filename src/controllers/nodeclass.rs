@@ -1,0 +1,238 @@
+//! Controller `nodeclass.status`: says of each RackspaceSpotNodeClass whether machines can be had by it, and why not (surface §3.4).
+//!
+//! [`decide`] is pure: what was found out about the platform in, the status out. The controller reads the class, asks the provider at most every five
+//! minutes for all classes together, writes the status if it differs, and hands the class to the provider, whose creates look at it. Triggered by
+//! changes of NodeClasses.
+
+use crate::api::{Conditioned, RackspaceSpotNodeClass, conditions};
+use crate::cloud::spot::nodeclasses::percentile_of;
+use crate::cloud::spot::{Discovery, SpotError, SpotProvider};
+use crate::k8s::queue::{Next, ReconcileError, Reconciler};
+use crate::k8s::write::{Lock, Target, Writer};
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use serde_json::json;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long what was discovered is good.
+pub const REFRESH: Duration = Duration::from_mins(5);
+/// How soon a failed discovery is tried again.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// The platform could not be asked or refused (surface §3.4).
+const LIST_FAILED: &str = "ListServerClassesFailed";
+/// Differs: two reasons that the Go provider does not have, for what it never noticed.
+const NO_CLASSES: &str = "NoServerClasses";
+const BAD_PERCENTILE: &str = "InvalidBidPercentile";
+
+/// What was found out about the platform.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// The cloudspace's region and what is sold there.
+    Classes(Discovery),
+    /// Nothing; the words are for the condition.
+    Nothing(String),
+}
+
+impl Found {
+    /// What a discovery came to, in words for the class's author.
+    pub fn of(cloudspace: &str, result: Result<Discovery, SpotError>) -> Self {
+        match result {
+            Ok(discovery) => Self::Classes(discovery),
+            Err(SpotError::NotFound { .. }) => Self::Nothing(format!(
+                "cloudspace {cloudspace:?} does not exist in the token's organization; SPOT_CLOUDSPACE_NAME names it"
+            )),
+            Err(error @ SpotError::Credentials { .. }) => {
+                Self::Nothing(format!("{error}; a new refresh token is needed"))
+            }
+            Err(error) => Self::Nothing(crate::cloud::CloudError::from(error).full_text()),
+        }
+    }
+
+    fn good_for(&self) -> Duration {
+        match self {
+            Self::Classes(_) => REFRESH,
+            Self::Nothing(_) => RETRY,
+        }
+    }
+}
+
+/// The class as it should be: status filled in, conditions set. The former region and classes stay while nothing can be found out.
+pub fn decide(class: &RackspaceSpotNodeClass, found: &Found, now: DateTime<Utc>) -> RackspaceSpotNodeClass {
+    let mut after = class.clone();
+    if let Found::Classes(discovery) = found {
+        let status = after.status.get_or_insert_default();
+        status.region = Some(discovery.region.clone());
+        status.server_classes.clone_from(&discovery.server_classes);
+    }
+    let discovered = conditions::SERVER_CLASSES_DISCOVERED;
+    match (percentile_of(&class.spec.bid_percentile), found) {
+        (Err(words), _) => after.set_false(discovered, BAD_PERCENTILE, &words, now),
+        (Ok(_), Found::Nothing(words)) => after.set_false(discovered, LIST_FAILED, words, now),
+        (Ok(_), Found::Classes(discovery)) if discovery.server_classes.is_empty() => {
+            let words = format!("no server class is sold in region {}", discovery.region);
+            after.set_false(discovered, NO_CLASSES, &words, now)
+        }
+        (Ok(_), Found::Classes(_)) => after.set_true(discovered, now),
+    };
+    after
+}
+
+/// The controller.
+pub struct NodeClassStatus {
+    provider: Arc<SpotProvider>,
+    writer: Writer,
+    clock: crate::clock::SharedClock,
+    cloudspace: String,
+    last: Mutex<Option<(Instant, Found)>>,
+}
+
+impl NodeClassStatus {
+    /// A controller for the classes of this provider.
+    pub fn new(
+        provider: Arc<SpotProvider>,
+        writer: Writer,
+        clock: crate::clock::SharedClock,
+        cloudspace: String,
+    ) -> Self {
+        Self {
+            provider,
+            writer,
+            clock,
+            cloudspace,
+            last: Mutex::new(None),
+        }
+    }
+
+    /// What is known of the platform, asked for again when it is old.
+    async fn found(&self) -> Found {
+        let known = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((at, found)) = known
+            && at.elapsed() < found.good_for()
+        {
+            return found;
+        }
+        let result = self.provider.discover().await;
+        if let Err(error) = &result {
+            tracing::error!(reason = %error, "server class discovery failed");
+        }
+        let found = Found::of(&self.cloudspace, result);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), found.clone()));
+        found
+    }
+}
+
+#[async_trait]
+impl Reconciler for NodeClassStatus {
+    type Key = String;
+
+    async fn reconcile(&self, name: &String) -> Result<Next, ReconcileError> {
+        let target = Target::named(name.as_str());
+        let Some(class) = self.writer.look_up::<RackspaceSpotNodeClass>(&target).await? else {
+            self.provider.node_classes().remove(name);
+            return Ok(Next::Done);
+        };
+        if class.is_deleting() {
+            self.provider.node_classes().put(Arc::new(class));
+            return Ok(Next::Done);
+        }
+        let found = self.found().await;
+        let after = decide(&class, &found, self.clock.now());
+        if after.status != class.status {
+            let patch = json!({ "status": after.status });
+            self.writer
+                .patch_status::<RackspaceSpotNodeClass>(&Target::object(&class), patch, Lock::Version)
+                .await?;
+        }
+        self.provider.node_classes().put(Arc::new(after));
+        Ok(Next::After(found.good_for()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class() -> RackspaceSpotNodeClass {
+        let mut class = RackspaceSpotNodeClass::default();
+        class.metadata.name = Some("default".into());
+        class
+    }
+
+    fn classes(names: &[&str]) -> Found {
+        Found::Classes(Discovery {
+            region: "us-east-iad-1".into(),
+            server_classes: names.iter().map(|n| (*n).to_owned()).collect(),
+        })
+    }
+
+    fn decided(class: &RackspaceSpotNodeClass, found: &Found) -> RackspaceSpotNodeClass {
+        decide(class, found, DateTime::UNIX_EPOCH)
+    }
+
+    fn trouble(class: &RackspaceSpotNodeClass) -> (String, String) {
+        let condition = class.condition(conditions::SERVER_CLASSES_DISCOVERED).unwrap();
+        assert!(condition.is_false() && !class.is_ready());
+        (condition.reason.clone(), condition.message.clone())
+    }
+
+    #[test]
+    fn a_region_with_server_classes_makes_the_class_ready() {
+        // surface §3.4
+        let after = decided(&class(), &classes(&["gp.vs1.large-iad"]));
+        assert!(after.is_ready());
+        let status = after.status.unwrap();
+        assert_eq!(status.region.as_deref(), Some("us-east-iad-1"));
+        assert_eq!(status.server_classes, ["gp.vs1.large-iad"]);
+    }
+
+    #[test]
+    fn deciding_twice_changes_nothing() {
+        let once = decided(&class(), &classes(&["a"]));
+        let later = DateTime::from_timestamp(1_000, 0).unwrap();
+        assert_eq!(decide(&once, &classes(&["a"]), later), once);
+    }
+
+    #[test]
+    fn a_percentile_that_is_none_is_said_in_the_condition() {
+        let mut bad = class();
+        bad.spec.bid_percentile = "P95".into();
+        let (reason, words) = trouble(&decided(&bad, &classes(&["a"])));
+        assert_eq!(reason, "InvalidBidPercentile");
+        assert!(words.contains("P95") && words.contains("P80"), "{words}");
+    }
+
+    #[test]
+    fn an_unknown_cloudspace_is_named_with_its_setting() {
+        let result = Err(SpotError::NotFound {
+            object: "cloudspace nowhere".into(),
+        });
+        let (reason, words) = trouble(&decided(&class(), &Found::of("nowhere", result)));
+        assert_eq!(reason, "ListServerClassesFailed");
+        assert!(
+            words.contains("\"nowhere\"") && words.contains("SPOT_CLOUDSPACE_NAME"),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn a_revoked_token_is_said_and_the_former_classes_stay_listed() {
+        let ready = decided(&class(), &classes(&["a"]));
+        let result = Err(SpotError::Credentials {
+            words: "the refresh token was not accepted".into(),
+        });
+        let after = decided(&ready, &Found::of("cs", result));
+        let (_, words) = trouble(&after);
+        assert!(words.contains("refresh token was not accepted"), "{words}");
+        assert_eq!(after.status.unwrap().server_classes, ["a"]);
+    }
+
+    #[test]
+    fn a_region_without_server_classes_is_said() {
+        let (reason, words) = trouble(&decided(&class(), &classes(&[])));
+        assert_eq!(reason, "NoServerClasses");
+        assert!(words.contains("us-east-iad-1"), "{words}");
+    }
+}
