@@ -1,5 +1,12 @@
 //! The executable as a user meets it: exit codes, ports, logs, signals (surface §6.4, §8; architecture §7.18). Real time, loopback only.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+
 #[path = "binary/process.rs"]
 mod process;
 #[path = "binary/scrape.rs"]

@@ -3,6 +3,13 @@
 //! When a golden part differs: names, defaults and texts are the interface of existing installations; change the code, not the table, unless the change is
 //! meant and in the changelog.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+
 use karpenter::operator::settings::SETTINGS;
 use karpenter::operator::{
     Environment, FlagsError, LogLevel, MinValuesPolicy, Options, OptionsError, PreferencePolicy,

@@ -99,7 +99,7 @@ mod tests {
             tasks.spawn(name, async move { stop.cancelled().await });
         }
         let running = tokio::spawn(tasks.run(stop.clone()));
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        tokio::time::sleep(Duration::from_mins(1)).await;
         stop.cancel();
         assert_eq!(running.await.unwrap(), Ok(()));
     }

@@ -128,7 +128,8 @@ impl Operator {
                 .unwrap_or_else(|_| panic!("no {message:?} in\n{}", self.seen))
                 .unwrap();
             let line = line.unwrap_or_else(|| panic!("it ended before {message:?}:\n{}", self.seen));
-            self.seen += &format!("{line}\n");
+            self.seen.push_str(&line);
+            self.seen.push('\n');
             let value: serde_json::Value = serde_json::from_str(&line).unwrap();
             if value["message"] == message {
                 return value["bindAddress"]
@@ -171,7 +172,8 @@ impl Operator {
             .unwrap()
             .unwrap()
         {
-            self.seen += &format!("{line}\n");
+            self.seen.push_str(&line);
+            self.seen.push('\n');
         }
         let output = tokio::time::timeout(PATIENCE, self.child.wait_with_output())
             .await

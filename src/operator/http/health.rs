@@ -8,6 +8,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::fmt;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// A named condition.
@@ -83,9 +84,10 @@ async fn all(State(checks): State<Arc<Vec<Check>>>, RawQuery(query): RawQuery) -
         .iter()
         .filter(|name| !checks.iter().any(|check| check.name == name.as_str()))
     {
-        report.push_str(&format!(
-            "warn: some health checks cannot be excluded: no matches for {name:?}\n"
-        ));
+        let _ = writeln!(
+            report,
+            "warn: some health checks cannot be excluded: no matches for {name:?}"
+        );
     }
     if failed {
         return answer(StatusCode::INTERNAL_SERVER_ERROR, report + "healthz check failed\n");

@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn hostile_texts_stay_one_line_of_json() {
         let text = logged(LogLevel::Info, Format::Json, || {
-            tracing::error!(error = "a\"\n{\u{7}", "bad")
+            tracing::error!(error = "a\"\n{\u{7}", "bad");
         });
         assert_eq!(text.lines().count(), 1);
         let line: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn the_console_form_is_short() {
         let text = logged(LogLevel::Info, Format::Console, || {
-            tracing::info!(NodeClaim = "default-x", pods = 3, note = "two words", "created")
+            tracing::info!(NodeClaim = "default-x", pods = 3, note = "two words", "created");
         });
         assert_eq!(
             text,
