@@ -22,6 +22,7 @@ mod spot;
 pub mod spot_options;
 mod start;
 pub mod tasks;
+mod unread;
 pub mod wiring;
 
 pub use environment::Environment;

@@ -11,14 +11,16 @@ use super::options::Options;
 use super::setup::Solving;
 use super::spot;
 use super::tasks::Tasks;
+use super::unread::Unread;
 use crate::api::RackspaceSpotNodeClass;
 use crate::clock::SharedClock;
 use crate::cloud::Provider;
 use crate::cloud::spot::{SpotProvider, Transport};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Kind, Source};
 use crate::k8s::client::{ApiClient, Limits};
 use crate::k8s::cluster_task::{ClusterHandle, ClusterTask, NewClusterTask};
 use crate::k8s::events::{Recorder, RecorderTask};
+use crate::k8s::hub::{Hub, HubHandle};
 use crate::k8s::kinds::{WatchedKind, WatchedKinds};
 use crate::k8s::leadership::Leadership;
 use crate::k8s::metrics::BorderMetrics;
@@ -46,6 +48,8 @@ pub struct Borders {
     pub client: ApiClient,
     /// The cluster state.
     pub cluster: ClusterHandle,
+    /// The watches.
+    pub hub: HubHandle,
     /// Creates, patches, deletes.
     pub writer: Writer,
     /// Kubernetes Events.
@@ -94,7 +98,7 @@ pub(super) fn wire(parts: Parts, tasks: &mut Tasks, stop: &CancellationToken) ->
     let NewClusterTask {
         task: cluster_task,
         handle: cluster,
-        doubts: _doubts,
+        doubts,
     } = ClusterTask::new(state, Arc::clone(&parts.clock), queues.clone());
     // Until there is an election, the one replica leads.
     let leadership = Leadership::always();
@@ -102,13 +106,24 @@ pub(super) fn wire(parts: Parts, tasks: &mut Tasks, stop: &CancellationToken) ->
         client.clone(),
         leadership,
         cluster.clone(),
-        kinds,
+        kinds.clone(),
         Arc::clone(&parts.clock),
     );
     let (recorder, recorder_task) = RecorderTask::new(client.clone(), Arc::clone(&parts.clock), queues.clone());
+    let unread = Unread::new(recorder.clone(), kinds.clone());
+    let hub = Hub::new(
+        client.clone(),
+        kinds,
+        cluster.clone(),
+        Arc::clone(&parts.clock),
+        queues.clone(),
+    )
+    .on_unread(move |object| unread.tell(object));
+    let watches = hub.handle();
     let borders = Borders {
         client,
         cluster,
+        hub: watches.clone(),
         writer,
         recorder,
         queues,
@@ -120,12 +135,25 @@ pub(super) fn wire(parts: Parts, tasks: &mut Tasks, stop: &CancellationToken) ->
     controllers(&borders, tasks, stop);
     tasks.spawn("event recorder", recorder_task.run(stop.clone()));
     tasks.spawn("cluster state", cluster_task.run(stop.clone()));
+    tasks.spawn("watches", hub.run(doubts, stop.clone()));
 
     let complete = borders.cluster.clone();
-    Ok(Wired {
-        borders,
-        checks: vec![Check::new("manager", move || complete.is_complete())],
-    })
+    let checks = vec![
+        Check::new("manager", move || complete.is_complete()),
+        Check::new("crd", move || serves_our_kinds(&watches)),
+    ];
+    Ok(Wired { borders, checks })
+}
+
+/// Whether the API server has the resources without which there is nothing to do.
+fn serves_our_kinds(watches: &HubHandle) -> bool {
+    let pulses = watches.pulses();
+    let listed = |kind| {
+        pulses
+            .get(&Source::of(kind))
+            .is_some_and(|pulse| pulse.last_list.is_some())
+    };
+    listed(Kind::NodePool) && listed(Kind::NodeClaim)
 }
 
 /// Every controller: what wakes it, how many at a time.
