@@ -383,3 +383,7 @@ pub(super) fn has_taint(node: &Node, key: &str) -> bool {
 pub(super) fn instant(time: Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>) -> Option<DateTime<Utc>> {
     time.map(karpenter::api::time::from_k8s)
 }
+
+#[cfg(test)]
+#[path = "node_plan_tests.rs"]
+mod tests;

@@ -373,8 +373,12 @@ impl Platform {
             }
         }
         // A dead server is remembered an hour past the deletion of its Node, so that machines that were stopped meanwhile still learn of it.
+        // One whose Node lingers is remembered for ever: the Node of an unknown server would be taken for a stray.
+        let lingers = self.options.quirks.node_lingers;
         self.servers.retain(|_, server| {
-            server.phase != Phase::Dead || server.node_deleted_at.is_none_or(|at| now - at < TimeDelta::hours(1))
+            lingers
+                || server.phase != Phase::Dead
+                || server.node_deleted_at.is_none_or(|at| now - at < TimeDelta::hours(1))
         });
         for class in freed {
             self.start_builds(&class);

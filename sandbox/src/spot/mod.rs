@@ -27,6 +27,7 @@ mod options;
 mod platform;
 mod pool;
 mod pools_api;
+mod selector;
 mod server;
 mod service;
 mod token;

@@ -5,6 +5,7 @@ use super::bids;
 use super::ledger::BidRecord;
 use super::platform::Platform;
 use super::pool::{Meta, Pool, PoolKey, PoolKind, PoolSpec};
+use super::selector::Selector;
 use super::server::Ending;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -427,68 +428,6 @@ fn strings_at(body: &Value, pointer: &str) -> BTreeMap<String, String> {
         .flatten()
         .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
         .collect()
-}
-
-/// Label selector and page of a list.
-struct Selector {
-    equal: Vec<(String, String)>,
-    unequal: Vec<(String, String)>,
-    exist: Vec<String>,
-    limit: Option<usize>,
-    after: Option<String>,
-}
-
-impl Selector {
-    fn read(call: &Call) -> Result<Self, Answer> {
-        let mut selector = Self {
-            equal: vec![],
-            unequal: vec![],
-            exist: vec![],
-            limit: None,
-            after: None,
-        };
-        for term in call
-            .parameter("labelSelector")
-            .unwrap_or_default()
-            .split(',')
-            .filter(|term| !term.is_empty())
-        {
-            let pair = |(key, value): (&str, &str)| (key.trim().to_owned(), value.trim().to_owned());
-            if let Some(found) = term.split_once("!=") {
-                selector.unequal.push(pair(found));
-            } else if let Some(found) = term.split_once("==").or_else(|| term.split_once('=')) {
-                selector.equal.push(pair(found));
-            } else if term.contains(['(', ')', '!', ' ']) {
-                return Err(Answer::failure(
-                    400,
-                    "BadRequest",
-                    &format!("unable to parse requirement: {term}"),
-                ));
-            } else {
-                selector.exist.push(term.to_owned());
-            }
-        }
-        let limit = call.parameter("limit").unwrap_or_default();
-        if !limit.is_empty() {
-            let number: usize = limit.parse().map_err(|_| {
-                Answer::failure(
-                    400,
-                    "BadRequest",
-                    &format!("strconv.ParseInt: parsing \"{limit}\": invalid syntax"),
-                )
-            })?;
-            selector.limit = (number > 0).then_some(number);
-        }
-        selector.after = call.parameter("continue").filter(|after| !after.is_empty());
-        Ok(selector)
-    }
-
-    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let is = |(key, value): &(String, String)| labels.get(key) == Some(value);
-        self.equal.iter().all(is)
-            && !self.unequal.iter().any(is)
-            && self.exist.iter().all(|key| labels.contains_key(key))
-    }
 }
 
 #[cfg(test)]

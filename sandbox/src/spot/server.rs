@@ -51,7 +51,7 @@ pub struct Server {
     pub class: String,
     /// Key in `assignedServers` (row 13).
     pub key: String,
-    /// Node name (rackspace-spot 5.2); given when the VM is built.
+    /// Node name (rackspace-spot 5.2), from the instant of winning.
     pub node_name: String,
     /// Public IPv4.
     pub ip: String,
