@@ -44,7 +44,8 @@ pub(crate) fn numbers_to_text(value: &mut Value) {
                     && let Value::Number(number) = child
                 {
                     *child = Value::String(number.to_string());
-                } else {
+                } else if key != "drivers" {
+                    // A CSINode's drivers have an `allocatable` too, but its count is a plain integer.
                     numbers_to_text(child);
                 }
             }
