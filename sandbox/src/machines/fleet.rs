@@ -5,7 +5,7 @@
 
 use super::agenda::Agenda;
 use super::hands::Hands;
-use super::node_plan::{Memory, plan};
+use super::node_plan::{Act, Memory, plan};
 use super::options::MachineOptions;
 use super::pod_plan::{PodStep, next_step};
 use crate::spot::{MachineOrder, Phase, Spot};
@@ -172,9 +172,12 @@ impl Fleet {
                 .act(&act, &self.spot, order, node, &mut memory, &self.options, now)
                 .await
             {
-                tracing::debug!(node = name, error = %problem, "machine could not write");
+                tracing::debug!(node = name, error = %problem, cause = ?std::error::Error::source(&problem), "machine could not write");
                 self.agenda.put(Key::Node(name.into()), retry(now));
-                break;
+                // A Lease or CSINode that cannot be written must not keep the Node from getting ready.
+                if !matches!(act, Act::RenewLease | Act::CreateCsiNode(_)) {
+                    break;
+                }
             }
         }
         self.memories.insert(name.into(), memory);
