@@ -7,6 +7,7 @@ use karpenter::cloud::{CloudError, Deletion, Provider, Remedy, Stage};
 use karpenter::pricing::BidRulesSetting;
 use karpenter::scheduling::CapacityType;
 use sandbox::spot::{BidRules, Control, Fault, Options, Price};
+use std::collections::BTreeMap;
 
 /// A class whose three percentiles differ: 0.011, 0.036, 1.921 (aus-syd-1).
 const VOLATILE: &str = "ch.vs1.2xlarge-syd";
@@ -165,9 +166,9 @@ async fn a_pool_of_another_class_under_the_claims_name_is_not_adopted() {
         cloudspace: "sandbox".into(),
         server_class: "mh.vs1.large-iad".into(),
         bid: Some("0.52".parse().unwrap()),
-        labels: Default::default(),
-        custom_labels: Default::default(),
-        custom_annotations: Default::default(),
+        labels: BTreeMap::new(),
+        custom_labels: BTreeMap::new(),
+        custom_annotations: BTreeMap::new(),
         custom_taints: Vec::new(),
     };
     world.client.create_pool(&other).await.unwrap();

@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::body::Body;
-use chrono::DateTime;
+use chrono::{DateTime, Utc};
 use karpenter::api::{
     Conditioned, NodeClaim, NodeSelectorRequirementWithMinValues, Operator, RackspaceSpotNodeClass, conditions, labels,
     nodeclass, time,
@@ -22,6 +22,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub const CLASS: &str = "gp.vs1.large-iad";
+
+/// When every world starts.
+const START: DateTime<Utc> = DateTime::from_timestamp_nanos(1_780_000_000_000_000_000);
 
 /// Everything that a test needs.
 pub struct World {
@@ -56,10 +59,9 @@ impl World {
         Self::with(Setup::default())
     }
 
+    #[allow(clippy::needless_pass_by_value)] // reads best at the call
     pub fn with(setup: Setup) -> Self {
-        let clock: SharedClock = Arc::new(TokioClock::starting_at(
-            DateTime::from_timestamp(1_780_000_000, 0).expect("a time"),
-        ));
+        let clock: SharedClock = Arc::new(TokioClock::starting_at(START));
         let spot = Spot::new(setup.options.clone(), Arc::clone(&clock), Admin::Hidden);
         let (client, provider) = operator(&spot, &clock, &setup);
         Self {
@@ -136,13 +138,13 @@ impl World {
     pub async fn wait_until_attached(&self, claim: &NodeClaim) -> Duration {
         let started = tokio::time::Instant::now();
         loop {
-            let state = self.provider.get(&identity(claim)).await.expect("an answer");
+            let state = self.provider.get(&identity(claim)).await;
             if matches!(
                 state,
-                MachineState::Present {
+                Ok(MachineState::Present {
                     stage: Stage::Attached,
                     ..
-                }
+                })
             ) {
                 return started.elapsed();
             }
@@ -227,7 +229,7 @@ fn operator(spot: &Spot, clock: &SharedClock, setup: &Setup) -> (SpotClient, Spo
         launch_timeout: Duration::from_mins(30),
         bid_rules: setup.rules,
         overhead: OverheadSettings::default(),
-        settles_in: Duration::from_secs(60),
+        settles_in: Duration::from_mins(1),
     };
     (
         client.clone(),

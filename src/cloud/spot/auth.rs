@@ -161,14 +161,10 @@ impl Tokens {
             {
                 return Err(error.clone());
             }
-            match &state.in_flight {
-                Some(exchange) => exchange.clone(),
-                None => {
-                    let exchange = run_exchange(Arc::clone(&self.0)).boxed().shared();
-                    state.in_flight = Some(exchange.clone());
-                    exchange
-                }
-            }
+            state
+                .in_flight
+                .get_or_insert_with(|| run_exchange(Arc::clone(&self.0)).boxed().shared())
+                .clone()
         };
         exchange.await
     }

@@ -61,7 +61,7 @@ impl Launch<'_> {
                 source: None,
             });
         }
-        if let Some(accepted) = self.from_memory() {
+        if let Some(accepted) = self.remembered() {
             return Ok(accepted);
         }
         let catalogue = self.provider.stock.current();
@@ -93,7 +93,7 @@ impl Launch<'_> {
         self.claim.metadata.name.as_deref().unwrap_or_default()
     }
 
-    fn from_memory(&self) -> Option<Accepted> {
+    fn remembered(&self) -> Option<Accepted> {
         let (kind, class, attached) = {
             let orders = self.provider.orders();
             let order = orders.get(self.claim.uid()).filter(|order| order.accepted.is_some())?;
@@ -308,8 +308,8 @@ impl Launch<'_> {
 
     fn log_placed(&self, kind: PoolKind, server_class: &str, bid: Option<&Bid>) {
         let pool = self.claim.uid();
-        match bid {
-            Some(bid) => tracing::info!(
+        if let Some(bid) = bid {
+            tracing::info!(
                 nodeclaim = self.name(),
                 pool,
                 server_class,
@@ -319,14 +319,15 @@ impl Launch<'_> {
                 percentile_price = %bid.inputs.percentile.unwrap_or_default(),
                 floor = %bid.inputs.floor.unwrap_or_default(),
                 "placed a bid"
-            ),
-            None => tracing::info!(
+            );
+        } else {
+            tracing::info!(
                 nodeclaim = self.name(),
                 pool,
                 server_class,
                 kind = kind.word(),
                 "ordered a server"
-            ),
+            );
         }
     }
 

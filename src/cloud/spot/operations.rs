@@ -228,12 +228,8 @@ impl SpotClient {
                     Err(field) => listed.unreadable.push(field),
                 }
             }
-            next = top
-                .at("metadata")
-                .at("continue")
-                .optional_text()
-                .unwrap_or_default()
-                .to_owned();
+            let more = top.at("metadata").at("continue").optional_text();
+            next = more.map(str::to_owned).unwrap_or_default();
             if next.is_empty() {
                 return Ok(listed);
             }

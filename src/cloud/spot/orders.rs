@@ -47,7 +47,7 @@ pub struct Order {
 /// What is remembered, by claim UID.
 #[derive(Debug, Default)]
 pub struct Orders {
-    orders: BTreeMap<String, Order>,
+    by_claim: BTreeMap<String, Order>,
     deletions: BTreeMap<(PoolKind, String), Instant>,
     healed: BTreeMap<String, Instant>,
 }
@@ -55,7 +55,7 @@ pub struct Orders {
 impl Orders {
     /// One order.
     pub fn get(&self, uid: &str) -> Option<&Order> {
-        self.orders.get(uid)
+        self.by_claim.get(uid)
     }
 
     /// A create is about to be sent: until it is answered, its outcome is unknown.
@@ -68,29 +68,29 @@ impl Orders {
             server: None,
             without: None,
         };
-        if self.orders.len() >= MOST_ORDERS
+        if self.by_claim.len() >= MOST_ORDERS
             && let Some(oldest) = self
-                .orders
+                .by_claim
                 .iter()
                 .min_by_key(|(_, order)| order.sent)
                 .map(|(uid, _)| uid.clone())
         {
             self.forget(&oldest);
         }
-        self.orders.insert(uid.to_owned(), order);
+        self.by_claim.insert(uid.to_owned(), order);
     }
 
     /// A create was answered, or its pool was found.
     pub fn accepted(&mut self, uid: &str, kind: PoolKind, server_class: &str, now: Instant) {
         self.sending(uid, kind, server_class, now);
-        if let Some(order) = self.orders.get_mut(uid) {
+        if let Some(order) = self.by_claim.get_mut(uid) {
             order.accepted = Some(now);
         }
     }
 
     /// A create was refused: there is no such pool.
     pub fn forget(&mut self, uid: &str) {
-        self.orders.remove(uid);
+        self.by_claim.remove(uid);
         self.healed.remove(uid);
         for kind in PoolKind::ALL {
             self.deletions.remove(&(kind, uid.to_owned()));
@@ -127,16 +127,16 @@ impl Orders {
 
     /// Judges a machine by a view and remembers what that shows.
     pub fn judge(&mut self, cloudspace: &str, machine: &MachineIdentity, view: &View) -> Judgement {
-        let judgement = judge(cloudspace, self.orders.get(&machine.claim_uid), machine, view);
+        let judgement = judge(cloudspace, self.by_claim.get(&machine.claim_uid), machine, view);
         if judgement.first_server.is_none() && judgement.without.is_none() {
-            if let Some(order) = self.orders.get_mut(&machine.claim_uid) {
+            if let Some(order) = self.by_claim.get_mut(&machine.claim_uid) {
                 order.without = None;
             }
             return judgement;
         }
         // Known only from the claim's record, after a restart: remembered from here on.
         let (kind, class) = (judgement.kind.unwrap_or(PoolKind::Spot), judgement.server_class.clone());
-        let order = self.orders.entry(machine.claim_uid.clone()).or_insert_with(|| Order {
+        let order = self.by_claim.entry(machine.claim_uid.clone()).or_insert_with(|| Order {
             kind,
             server_class: class.unwrap_or_default(),
             sent: view.began,
