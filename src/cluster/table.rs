@@ -91,14 +91,11 @@ impl<T> Table<T> {
         if self.is_buried(&entry.meta.uid) {
             return None;
         }
-        if let Some(known) = self.entries.get(&entry.meta.key) {
-            if entry.meta.version.is_older_than(known.meta.version) {
-                return None;
-            }
+        let known = self.entries.get(&entry.meta.key);
+        if known.is_some_and(|known| entry.meta.version.is_older_than(known.meta.version)) {
+            return None;
         }
-        self.bury_predecessor(&entry);
-        self.assumed.remove(&entry.meta.key);
-        Some(self.put(entry))
+        self.confirm(entry)
     }
 
     /// A watch told that this UID is gone.
@@ -133,8 +130,7 @@ impl<T> Table<T> {
             let (untold, shown) = (self.is_buried(&entry.meta.uid), entry.meta.version);
             if confirmed && !untold {
                 // The list is newer than the write, so it holds whatever it shows.
-                self.bury_predecessor(&entry);
-                moved.push(self.put(entry));
+                moved.extend(self.confirm(entry));
             } else if let Some(movement) = self.apply(source, entry) {
                 moved.push(movement);
             } else if !untold && let Some(newest) = self.entries.get(&key).map(|known| known.meta.version) {
@@ -196,11 +192,7 @@ impl<T> Table<T> {
     ) -> Option<Moved<T>> {
         let in_doubt = self.assumed.get(key).is_some_and(|assumed| assumed.since <= began);
         match found {
-            Some(entry) if in_doubt && !self.is_buried(&entry.meta.uid) => {
-                self.assumed.remove(key);
-                self.bury_predecessor(&entry);
-                Some(self.put(entry))
-            }
+            Some(entry) if in_doubt && !self.is_buried(&entry.meta.uid) => self.confirm(entry),
             // Not a watch: it tells nothing of other objects, so the frontier stays.
             Some(entry) => {
                 let known = self.entries.get(key);
@@ -251,6 +243,21 @@ impl<T> Table<T> {
                 new: None,
             })
             .collect()
+    }
+
+    /// What was told holds; nothing moves if it is what is known already, as when a watch tells of our own write.
+    fn confirm(&mut self, entry: Arc<Entry<T>>) -> Option<Moved<T>> {
+        self.assumed.remove(&entry.meta.key);
+        let is_same = |known: &Arc<Entry<T>>| {
+            known.meta.uid == entry.meta.uid
+                && entry.meta.version.is_known()
+                && known.meta.version == entry.meta.version
+        };
+        if self.entries.get(&entry.meta.key).is_some_and(is_same) {
+            return None;
+        }
+        self.bury_predecessor(&entry);
+        Some(self.put(entry))
     }
 
     /// Whether a list of this version and time says the truth about a key: it does unless the object was seen or written at a later version.

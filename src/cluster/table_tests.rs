@@ -65,6 +65,20 @@ fn an_assumption_ends_by_an_event_at_its_version() {
 }
 
 #[test]
+fn what_only_confirms_moves_nothing() {
+    let mut table = with_a();
+    table.assume(&source(), entry("a", "ua", 20, "patched"), at(1));
+    assert!(table.apply(&source(), entry("a", "ua", 20, "patched")).is_none());
+    let again = vec![entry("a", "ua", 20, "patched")];
+    assert!(
+        table
+            .list(&source(), Version::of(30), at(2), again, &BTreeSet::new())
+            .is_empty()
+    );
+    assert_eq!(table.assumptions(), 0);
+}
+
+#[test]
 fn an_assumption_ends_by_an_event_past_its_version() {
     let mut table = with_a();
     table.assume(&source(), entry("a", "ua", 20, "patched"), at(1));

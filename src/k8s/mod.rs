@@ -69,6 +69,7 @@ pub mod metrics;
 pub mod queue;
 pub mod write;
 mod write_error;
+mod write_target;
 
 pub use bucket::{Rate, TokenBucket};
 pub use write_error::{Cause, WriteError, write_as_expected};

@@ -94,7 +94,7 @@ impl PodFacts {
             .find(|owner| owner.controls && &*owner.kind == "DaemonSet" && &*owner.api_version == "apps/v1")
     }
 
-    /// Whether it must stay away from other pods (scheduling 23-11).
+    /// Whether it must stay away from other pods.
     pub fn has_required_anti_affinity(&self) -> bool {
         !self.pod.constraints.anti_affinity.is_empty()
     }

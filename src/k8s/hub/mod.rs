@@ -14,7 +14,8 @@
 
 mod handle;
 mod page;
+mod run;
 mod watcher;
 
 pub use handle::{HubHandle, Pulse, Unread};
-pub use watcher::Hub;
+pub use run::Hub;

@@ -1,25 +1,21 @@
-//! The hub itself, and the loop of one watcher.
+//! The loop of one watcher: list, watch, and list again when the watch cannot go on.
+//!
+//! Relies on the hub for where to tell what it sees; the hub runs one per kind.
 
-use super::handle::{HubHandle, Unread};
+use super::handle::Unread;
 use super::page::{Identity, Page};
-use crate::clock::SharedClock;
+use super::run::Hub;
 use crate::cluster::entries::Reader;
-use crate::cluster::{Delta, Doubt, Object, Version};
-use crate::k8s::client::ApiClient;
-use crate::k8s::cluster_task::{Closed, ClusterHandle};
-use crate::k8s::kinds::{Need, WatchedKind, WatchedKinds};
-use crate::k8s::metrics::BorderMetrics;
+use crate::cluster::{Delta, Object, Version};
+use crate::k8s::cluster_task::Closed;
+use crate::k8s::kinds::{Need, WatchedKind};
 use futures::StreamExt;
-use kube::Resource;
-use kube::api::{GetParams, ListParams, WatchEvent, WatchParams};
+use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::core::Request;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -34,122 +30,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(800);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How often an optional kind that is not served is looked for.
 const UNSERVED_PAUSE: Duration = Duration::from_mins(1);
-
-type OnUnread = Arc<dyn Fn(&Unread) + Send + Sync>;
-
-/// All watchers.
-#[derive(Clone)]
-pub struct Hub {
-    client: ApiClient,
-    kinds: WatchedKinds,
-    cluster: ClusterHandle,
-    clock: SharedClock,
-    metrics: BorderMetrics,
-    handle: HubHandle,
-    on_unread: Option<OnUnread>,
-}
-
-impl fmt::Debug for Hub {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hub")
-            .field("kinds", &self.kinds)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Hub {
-    /// A hub that watches these kinds and tells this cluster task.
-    pub fn new(
-        client: ApiClient,
-        kinds: WatchedKinds,
-        cluster: ClusterHandle,
-        clock: SharedClock,
-        metrics: BorderMetrics,
-    ) -> Self {
-        let handle = HubHandle::new(kinds.sources());
-        Self {
-            client,
-            kinds,
-            cluster,
-            clock,
-            metrics,
-            handle,
-            on_unread: None,
-        }
-    }
-
-    /// Has this called for each object that cannot be read, once per reason: to say it on the object.
-    pub fn on_unread(mut self, call: impl Fn(&Unread) + Send + Sync + 'static) -> Self {
-        self.on_unread = Some(Arc::new(call));
-        self
-    }
-
-    /// The way to the hub.
-    pub fn handle(&self) -> HubHandle {
-        self.handle.clone()
-    }
-
-    /// Watches until `stop`. Ends early only when a watcher does, which only a defect or the end of the cluster task brings about.
-    pub async fn run(self, doubts: mpsc::Receiver<Doubt>, stop: CancellationToken) {
-        let mut tasks = JoinSet::new();
-        for kind in self.kinds.iter() {
-            let watcher = Watcher::new(self.clone(), kind.clone());
-            tasks.spawn(watcher.run(stop.clone()));
-        }
-        tasks.spawn(self.clone().look_into(doubts, stop.clone()));
-        // The first to end says that all should; dropping the set ends the others.
-        let _ = tasks.join_next().await;
-    }
-
-    /// Reads what no watch has confirmed.
-    async fn look_into(self, mut doubts: mpsc::Receiver<Doubt>, stop: CancellationToken) {
-        let mut reader = Reader::new();
-        loop {
-            let doubt = tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                doubt = doubts.recv() => doubt,
-            };
-            let Some(doubt) = doubt else { return };
-            let watched = self
-                .kinds
-                .iter()
-                .find(|kind| kind.source.kind == doubt.kind && kind.source.covers(&doubt.key));
-            if let Some(watched) = watched
-                && self.look_at(watched, &doubt, &mut reader).await.is_err()
-            {
-                return;
-            }
-        }
-    }
-
-    async fn look_at(&self, watched: &WatchedKind, doubt: &Doubt, reader: &mut Reader) -> Result<(), Closed> {
-        let scope = Some(doubt.key.namespace()).filter(|scope| !scope.is_empty() && watched.source.class.is_empty());
-        let path = kube::core::DynamicObject::url_path(&watched.resource, scope);
-        let Ok(request) = Request::new(path).get(&doubt.key.name, &GetParams::default()) else {
-            return Ok(());
-        };
-        let began = self.clock.now();
-        let found = match self.client.kube().request::<Value>(request).await {
-            Ok(object) => match watched.read(reader, object) {
-                Ok(object) => Some(object),
-                // There, but not readable: what was last known stays.
-                Err(_) => return Ok(()),
-            },
-            Err(kube::Error::Api(status)) if status.is_not_found() => None,
-            // The doubt comes up again.
-            Err(_) => return Ok(()),
-        };
-        self.cluster
-            .observe(Delta::Read {
-                kind: doubt.kind,
-                key: doubt.key.clone(),
-                began,
-                found,
-            })
-            .await
-    }
-}
 
 /// Why a list or watch ended.
 enum Ended {
@@ -172,7 +52,7 @@ impl From<Closed> for Ended {
 }
 
 /// One watcher.
-struct Watcher {
+pub(super) struct Watcher {
     hub: Hub,
     kind: WatchedKind,
     reader: Reader,
@@ -185,7 +65,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn new(hub: Hub, kind: WatchedKind) -> Self {
+    pub(super) fn new(hub: Hub, kind: WatchedKind) -> Self {
         let wanted = hub
             .handle
             .line(&kind.source)
@@ -202,7 +82,7 @@ impl Watcher {
         }
     }
 
-    async fn run(mut self, stop: CancellationToken) {
+    pub(super) async fn run(mut self, stop: CancellationToken) {
         loop {
             let started = Instant::now();
             let ended = tokio::select! {

@@ -162,13 +162,13 @@ pub struct QueueSettings {
 }
 
 impl QueueSettings {
-    /// One queue with the generic back-off and room for 20,000 keys.
+    /// One queue with the generic back-off and room for 100,000 keys.
     pub fn new(name: &'static str, workers: usize) -> Self {
         Self {
             name,
             workers: workers.max(1),
             back_off: BackOff::generic(),
-            capacity: 20_000,
+            capacity: 100_000,
             mode: Mode::Spawned,
         }
     }

@@ -1,0 +1,13 @@
+//! The Kubernetes border against the in-process API server, on the paused clock: what is watched arrives, what is written is known, and bad days
+//! lose nothing. No sockets.
+
+#[path = "border/bad_days.rs"]
+mod bad_days;
+#[path = "border/evictions.rs"]
+mod evictions;
+#[path = "border/watching.rs"]
+mod watching;
+#[path = "border/world.rs"]
+mod world;
+#[path = "border/writing.rs"]
+mod writing;
