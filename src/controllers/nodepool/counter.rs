@@ -45,7 +45,7 @@ fn counted(pool: &NodePool, totals: &PoolTotals) -> NodePool {
             resources.set(name, Quantity::ZERO);
         }
     }
-    status.nodes = resources.get(names::NODES).map_or(0, |nodes| nodes.value());
+    status.nodes = resources.get(names::NODES).map_or(0, Quantity::value);
     status.resources = resources.to_api();
     counted
 }
