@@ -6,6 +6,7 @@
 //! | [`node`] | the bridge between nodes and claims |
 //! | [`nodeclass`] | whether machines can be had by a class |
 //! | [`pricing`], [`capacity`] | prices kept current, flavours measured |
+//! | [`provisioning`] | pending pods become claims |
 //! | [`nodepool`] | hash, counter, readiness, validation, registration health |
 
 pub mod capacity;
@@ -14,6 +15,7 @@ pub mod node;
 pub mod nodeclaim;
 pub mod nodeclass;
 pub mod nodepool;
+pub mod provisioning;
 pub mod pricing;
 
 pub use kit::Kit;

@@ -25,7 +25,7 @@ enum Unhealthy {
 }
 
 /// A PodDisruptionBudget, reduced to whether it can ever let go.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
     namespace: String,
     selector: Option<Selector>,

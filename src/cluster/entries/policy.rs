@@ -3,6 +3,7 @@
 use super::Labels;
 use super::pod::Reader;
 use crate::cluster::object::{Entry, Meta};
+use crate::scheduling::pdb;
 use crate::scheduling::pod::{Pod, with_limits_as_requests};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Namespace;
@@ -65,12 +66,15 @@ pub struct PdbFacts {
     pub unhealthy: UnhealthyPods,
     /// status.disruptionsAllowed.
     pub disruptions_allowed: i32,
+    /// Whether it can ever let a pod go, as a scheduling pass asks (scheduling 3-7).
+    pub placement: pdb::Budget,
 }
 
 impl PdbEntry {
     /// Reads a PodDisruptionBudget.
     pub fn read(budget: PodDisruptionBudget) -> Self {
         let meta = Meta::read(&budget.metadata);
+        let placement = pdb::Budget::from(&budget);
         let spec = budget.spec.unwrap_or_default();
         let unhealthy = match spec.unhealthy_pod_eviction_policy.as_deref() {
             Some("AlwaysAllow") => UnhealthyPods::AlwaysAllow,
@@ -85,6 +89,7 @@ impl PdbEntry {
                 .status
                 .map(|status| status.disruptions_allowed)
                 .unwrap_or_default(),
+            placement,
         };
         Self { meta, facts }
     }

@@ -1,0 +1,163 @@
+//! The question of a provisioning pass: which pods, which pools, which machines (scheduling 2-2, 2-3). PURE but for asking the provider.
+//!
+//! Differs: upstream schedules nothing while any claim lacks a provider ID; here a claim takes part as soon as its order is placed, and one
+//! without a type yet holds the pods that the ledger promised it and counts against limits at the largest of its types (architecture §3.4).
+
+use crate::api::{Conditioned, NodePool, conditions, labels};
+use crate::cluster::entries::{ClaimEntry, PodEntry, PoolEntry};
+use crate::cluster::{MachineId, Snapshot};
+use crate::controllers::Kit;
+use crate::resources::{Quantity, ResourceList, names};
+use crate::scheduling::pdb::{Budget, is_currently_reschedulable};
+use crate::scheduling::validation::{InvalidPod, validate_pod};
+use crate::scheduling::{
+    Fate, InstanceType, Node, Ownership, Pod, Pool, Problem, Readiness, Requirements, WellKnownLabels,
+};
+use chrono::{DateTime, Utc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a pass is about.
+pub(super) struct Question {
+    /// For the solver.
+    pub(super) problem: Problem,
+    /// The NodePools behind [`Problem::pools`], by name.
+    pub(super) pools: BTreeMap<String, Arc<PoolEntry>>,
+    /// Machines behind [`Problem::nodes`], in the same order; none for a claim without a type.
+    pub(super) machines: Vec<Option<MachineId>>,
+    /// Pods that cannot be tried, and why.
+    pub(super) invalid: Vec<(Arc<PodEntry>, Vec<InvalidPod>)>,
+    /// How many pods of the problem are pending; the rest come from machines that leave.
+    pub(super) pending: usize,
+}
+
+/// The pods of a pass (scheduling 2-2.2, 2-2.3).
+pub(super) struct Wanted {
+    /// Valid pending pods, then pods of machines that leave.
+    pub(super) pods: Vec<Arc<Pod>>,
+    /// How many of them are pending.
+    pub(super) pending: usize,
+    pub(super) invalid: Vec<(Arc<PodEntry>, Vec<InvalidPod>)>,
+}
+
+/// Chooses the pods. A pod that is promised to a live claim without a type waits for that claim and is not placed again.
+pub(super) fn wanted(snapshot: &Snapshot, well_known: &WellKnownLabels, now: DateTime<Utc>) -> Wanted {
+    let volumes = snapshot.volumes_for_scheduling();
+    let mut wanted = Wanted {
+        pods: Vec::new(),
+        pending: 0,
+        invalid: Vec::new(),
+    };
+    for pod in snapshot.provisionable().filter(|pod| !is_promised(snapshot, pod)) {
+        let findings = validate_pod(&pod.pod, &volumes, well_known);
+        if findings.is_empty() {
+            wanted.pods.push(Arc::clone(&pod.pod));
+        } else {
+            wanted.invalid.push((Arc::clone(pod), findings));
+        }
+    }
+    wanted.pending = wanted.pods.len();
+    let budgets: Vec<Budget> = snapshot
+        .objects
+        .pdbs
+        .values()
+        .map(|budget| budget.placement.clone())
+        .collect();
+    let leaving = snapshot
+        .machines
+        .values()
+        .filter(|machine| machine.is_marked_for_deletion());
+    for pod in leaving.flat_map(|machine| machine.pods.iter()) {
+        if is_currently_reschedulable(&pod.pod, &budgets, now) {
+            wanted.pods.push(Arc::clone(&pod.pod));
+        }
+    }
+    wanted
+}
+
+fn is_promised(snapshot: &Snapshot, pod: &PodEntry) -> bool {
+    let plan = snapshot.plan_of(pod);
+    let machine = plan.and_then(|plan| snapshot.machine(&plan.machine));
+    machine.is_some_and(|machine| !machine.is_resolved() && !machine.is_marked_for_deletion())
+}
+
+/// The pools that may open claims: ours, dynamic, ready, not being deleted (scheduling 2-3), by name.
+pub(super) fn usable_pools(snapshot: &Snapshot, kit: &Kit) -> Vec<Arc<PoolEntry>> {
+    let kinds = kit.provider.node_class_kinds();
+    let mut usable = Vec::new();
+    for pool in snapshot.objects.pools.values() {
+        if !pool.is_managed(kinds) || pool.is_static() || pool.facts.is_deleting() {
+            continue;
+        }
+        if pool.facts.is_true(conditions::READY) {
+            usable.push(Arc::clone(pool));
+        } else {
+            tracing::error!(NodePool = pool.name(), "ignoring nodepool, not ready");
+        }
+    }
+    usable
+}
+
+/// A pool with its types, if the provider can name any; one that cannot stays in the list with none (scheduling 2-4).
+pub(super) async fn with_types(kit: &Kit, pool: &NodePool) -> Pool {
+    let name = pool.metadata.name.as_deref().unwrap_or_default();
+    let types: Arc<[Arc<InstanceType>]> = match kit.provider.instance_types(pool).await {
+        Ok(types) => {
+            if types.is_empty() {
+                tracing::info!(NodePool = name, "skipping, no resolved instance types found");
+            }
+            types
+        }
+        Err(error) => {
+            tracing::error!(
+                NodePool = name,
+                error = error.full_text(),
+                "skipping, unable to resolve instance types"
+            );
+            Arc::new([])
+        }
+    };
+    Pool::from_api(pool, types)
+}
+
+/// All machines, and what stands for claims without a type.
+pub(super) fn machines(snapshot: &Snapshot, pools: &[Pool]) -> (Vec<Arc<Node>>, Vec<Option<MachineId>>) {
+    let mut nodes = Vec::with_capacity(snapshot.machines.len());
+    let mut ids = Vec::with_capacity(snapshot.machines.len());
+    for (id, machine) in snapshot.machines.iter() {
+        if machine.is_resolved() {
+            nodes.push(Arc::clone(machine.for_scheduling()));
+            ids.push(Some(id.clone()));
+        } else if let Some(claim) = machine.claim.as_ref().filter(|_| !machine.is_marked_for_deletion()) {
+            nodes.push(Arc::new(untyped(claim, pools)));
+            ids.push(None);
+        }
+    }
+    (nodes, ids)
+}
+
+/// A claim without a type counts against its pool's limits at the largest of the types it may become, and takes no pods.
+fn untyped(claim: &ClaimEntry, pools: &[Pool]) -> Node {
+    let pool = claim.nodepool().unwrap_or_default();
+    let types = pools
+        .iter()
+        .find(|known| known.name == pool)
+        .map(|known| Arc::clone(&known.instance_types));
+    let wanted = Requirements::from_api(&claim.spec.requirements);
+    let mut capacity = ResourceList::default();
+    for type_ in types.iter().flat_map(|types| types.iter()) {
+        if type_.requirements.intersects(&wanted).is_ok() {
+            capacity = capacity.maximum(&type_.capacity);
+        }
+    }
+    capacity.set(names::NODES, Quantity::units(1));
+    Node {
+        name: claim.name().to_owned(),
+        labels: BTreeMap::from([(labels::NODEPOOL.to_owned(), pool.to_owned())]),
+        ownership: Ownership::Managed,
+        readiness: Readiness::ComingUp,
+        fate: Fate::Stays,
+        capacity,
+        ..Node::default()
+    }
+}

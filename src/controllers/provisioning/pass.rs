@@ -1,0 +1,205 @@
+//! One pass after the other (scheduling 2-1).
+
+use super::batcher::{Batcher, Windows};
+use super::observe::{self, Question, Wanted};
+use super::{create, record};
+use crate::cluster::{MachineId, Snapshot};
+use crate::controllers::Kit;
+use crate::k8s::queue::{Next, ReconcileError};
+use crate::scheduling::{NewClaim, Options, Problem, Results, WellKnownLabels, solve};
+use futures::future::join_all;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A solve that takes longer returns what it has (scheduling §0).
+const SOLVE_LIMIT: Duration = Duration::from_mins(1);
+/// Names tried for one claim before its pods wait for the next pass.
+const NAMES_TRIED: usize = 5;
+
+/// Where the solve runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the pass's own task, so that a simulation replays exactly.
+    Inline,
+    /// On a thread of its own, so that other tasks go on.
+    Blocking,
+}
+
+/// What the operator's settings say of provisioning.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How pods are gathered.
+    pub windows: Windows,
+    /// How the solver treats preferences and `minValues`.
+    pub options: Options,
+    /// Where the solve runs.
+    pub place: Place,
+    /// Where the names of claims come from.
+    pub seed: u64,
+}
+
+/// The controller.
+#[derive(Debug)]
+pub struct Provisioner {
+    kit: Kit,
+    batcher: Batcher,
+    settings: Settings,
+    well_known: Arc<WellKnownLabels>,
+    drawn: AtomicU64,
+}
+
+impl Provisioner {
+    /// The controller.
+    pub fn new(kit: Kit, batcher: Batcher, settings: Settings) -> Self {
+        let drawn = AtomicU64::new(settings.seed);
+        Self {
+            kit,
+            batcher,
+            settings,
+            well_known: Arc::default(),
+            drawn,
+        }
+    }
+
+    /// Waits for pods that come together, then makes one pass.
+    pub async fn run_once(&self) -> Result<Next, ReconcileError> {
+        self.kit.cluster.completed().await.map_err(ReconcileError::new)?;
+        self.batcher.window(self.settings.windows).await;
+        self.pass().await?;
+        // the batcher paces the loop
+        Ok(Next::Again)
+    }
+
+    async fn pass(&self) -> Result<(), ReconcileError> {
+        let started = Instant::now();
+        let snapshot = self.kit.cluster.snapshot().await.map_err(ReconcileError::new)?;
+        let Some(question) = self.question(&snapshot).await else {
+            return Ok(());
+        };
+        let question = Arc::new(question);
+        let results = self.solve(&question).await?;
+        let took = started.elapsed();
+        self.kit
+            .metrics
+            .scheduler
+            .scheduling_seconds
+            .observe(["provisioner"], took.as_secs_f64());
+        record::failures(&self.kit, &question, &results);
+        let until = record::nominated_until(self.kit.now(), self.settings.windows.longest);
+        record::nominations(&self.kit, &snapshot, &question, &results, until)
+            .await
+            .map_err(ReconcileError::new)?;
+        record::new_claims(&question, &results, took);
+        self.create(&snapshot, &question, &results.new_claims).await
+    }
+
+    /// What is to be decided; nothing when there are no pods, or nothing to place them on.
+    async fn question(&self, snapshot: &Snapshot) -> Option<Question> {
+        let Wanted { pods, pending, invalid } = observe::wanted(snapshot, &self.well_known, self.kit.now());
+        if pods.is_empty() && invalid.is_empty() {
+            return None;
+        }
+        let usable = observe::usable_pools(snapshot, &self.kit);
+        if usable.is_empty() {
+            tracing::info!("no dynamic nodepools found");
+            return None;
+        }
+        let mut pools = Vec::with_capacity(usable.len());
+        for pool in &usable {
+            pools.push(observe::with_types(&self.kit, &pool.facts).await);
+        }
+        let (nodes, machines) = observe::machines(snapshot, &pools);
+        let problem = Problem {
+            pools,
+            nodes,
+            pods,
+            daemons: snapshot.daemons_for_scheduling(),
+            namespaces: snapshot.namespaces_for_scheduling(),
+            volumes: snapshot.volumes_for_scheduling(),
+            well_known: Arc::clone(&self.well_known),
+        };
+        let pools: BTreeMap<_, _> = usable.into_iter().map(|pool| (pool.name().to_owned(), pool)).collect();
+        Some(Question {
+            problem,
+            pools,
+            machines,
+            invalid,
+            pending,
+        })
+    }
+
+    async fn solve(&self, question: &Arc<Question>) -> Result<Results, ReconcileError> {
+        let deadline = Instant::now() + SOLVE_LIMIT;
+        let options = self.settings.options;
+        let question = Arc::clone(question);
+        let work = move || solve(&question.problem, &options, &|| Instant::now() < deadline);
+        match self.settings.place {
+            Place::Inline => Ok(work()),
+            Place::Blocking => tokio::task::spawn_blocking(work).await.map_err(ReconcileError::new),
+        }
+    }
+
+    /// Creates all claims at once; what fails is tried again with the next pass, what succeeds stands (scheduling 2-6).
+    async fn create(
+        &self,
+        snapshot: &Snapshot,
+        question: &Question,
+        claims: &[NewClaim],
+    ) -> Result<(), ReconcileError> {
+        let totals = snapshot.totals();
+        let work = claims.iter().map(|claim| {
+            let usage = totals
+                .get(&claim.pool)
+                .map(|total| total.resources.clone())
+                .unwrap_or_default();
+            async move { self.create_one(question, claim, &usage).await }
+        });
+        let failed = join_all(work)
+            .await
+            .into_iter()
+            .filter_map(Result::err)
+            .reduce(|first, _| first);
+        failed.map_or(Ok(()), Err)
+    }
+
+    async fn create_one(
+        &self,
+        question: &Question,
+        claim: &NewClaim,
+        usage: &crate::resources::ResourceList,
+    ) -> Result<(), ReconcileError> {
+        let Some(pool) = question.pools.get(&claim.pool) else {
+            return Ok(());
+        };
+        create::over_limit(&pool.facts, usage).map_err(ReconcileError::new)?;
+        for _ in 0..NAMES_TRIED {
+            let name = create::claim_name(pool.name(), self.draw());
+            let object = create::object(name.clone(), claim, &pool.facts);
+            match create::send(&self.kit, &object).await {
+                Ok(_) => {
+                    let plans = create::plans(&name, claim);
+                    self.kit.cluster.plan(plans).await.map_err(ReconcileError::new)?;
+                    create::record(&self.kit, pool, claim, &name);
+                    record::promised(&self.kit, &claim.pods, &MachineId::Claim(name.as_str().into()));
+                    return Ok(());
+                }
+                // somebody else's claim has this name
+                Err(create::CreateError::Write(error)) if error.is_already_there() => {}
+                Err(create::CreateError::Write(error)) => return Err(error.into()),
+                Err(error) => return Err(ReconcileError::new(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// A number that does not repeat within a process (splitmix64 of a counter).
+    fn draw(&self) -> u64 {
+        let mut z = self.drawn.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
