@@ -15,7 +15,7 @@ pub mod node;
 pub mod nodeclaim;
 pub mod nodeclass;
 pub mod nodepool;
-pub mod provisioning;
 pub mod pricing;
+pub mod provisioning;
 
 pub use kit::Kit;

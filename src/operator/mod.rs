@@ -4,6 +4,7 @@
 //! of their own: another clock, another transport, no sockets.
 
 mod build;
+mod controllers;
 pub mod environment;
 pub mod flags;
 pub mod gates;

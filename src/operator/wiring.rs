@@ -6,6 +6,7 @@
 //!
 //! Called once by [`run`](super::run()). What a controller needs are arguments; nothing here decides anything.
 
+use super::controllers;
 use super::http::Check;
 use super::options::Options;
 use super::setup::Solving;
@@ -96,7 +97,7 @@ pub(super) fn wire(parts: Parts, tasks: &mut Tasks, stop: &CancellationToken) ->
     let claim_of_node = Arc::new(move |labels: &_| claim_of_node.claim_of_node(labels));
     let state = Cluster::new(kinds.sources(), claim_of_node, parts.clock.now());
     let NewClusterTask {
-        task: cluster_task,
+        task: mut cluster_task,
         handle: cluster,
         doubts,
     } = ClusterTask::new(state, Arc::clone(&parts.clock), queues.clone());
@@ -110,15 +111,7 @@ pub(super) fn wire(parts: Parts, tasks: &mut Tasks, stop: &CancellationToken) ->
         Arc::clone(&parts.clock),
     );
     let (recorder, recorder_task) = RecorderTask::new(client.clone(), Arc::clone(&parts.clock), queues.clone());
-    let unread = Unread::new(recorder.clone(), kinds.clone());
-    let hub = Hub::new(
-        client.clone(),
-        kinds,
-        cluster.clone(),
-        Arc::clone(&parts.clock),
-        queues.clone(),
-    )
-    .on_unread(move |object| unread.tell(object));
+    let hub = hub(&client, &kinds, &cluster, &recorder, &parts.clock, &queues);
     let watches = hub.handle();
     let borders = Borders {
         client,
@@ -132,7 +125,15 @@ pub(super) fn wire(parts: Parts, tasks: &mut Tasks, stop: &CancellationToken) ->
         solving: parts.solving,
     };
 
-    controllers(&borders, tasks, stop);
+    controllers::start(
+        &borders,
+        &mut cluster_task,
+        tasks,
+        stop,
+        &parts.options,
+        &parts.clock,
+        parts.seed,
+    );
     tasks.spawn("event recorder", recorder_task.run(stop.clone()));
     tasks.spawn("cluster state", cluster_task.run(stop.clone()));
     tasks.spawn("watches", hub.run(doubts, stop.clone()));
@@ -145,6 +146,26 @@ pub(super) fn wire(parts: Parts, tasks: &mut Tasks, stop: &CancellationToken) ->
     Ok(Wired { borders, checks })
 }
 
+/// All watches; an object that cannot be read is told to its owner.
+fn hub(
+    client: &ApiClient,
+    kinds: &WatchedKinds,
+    cluster: &ClusterHandle,
+    recorder: &Recorder,
+    clock: &SharedClock,
+    queues: &BorderMetrics,
+) -> Hub {
+    let unread = Unread::new(recorder.clone(), kinds.clone());
+    Hub::new(
+        client.clone(),
+        kinds.clone(),
+        cluster.clone(),
+        Arc::clone(clock),
+        queues.clone(),
+    )
+    .on_unread(move |object| unread.tell(object))
+}
+
 /// Whether the API server has the resources without which there is nothing to do.
 fn serves_our_kinds(watches: &HubHandle) -> bool {
     let pulses = watches.pulses();
@@ -155,9 +176,6 @@ fn serves_our_kinds(watches: &HubHandle) -> bool {
     };
     listed(Kind::NodePool) && listed(Kind::NodeClaim)
 }
-
-/// Every controller: what wakes it, how many at a time.
-fn controllers(_borders: &Borders, _tasks: &mut Tasks, _stop: &CancellationToken) {}
 
 /// The kinds that are watched; those behind a gate only while it is on (architecture §3.4).
 fn watched(options: &Options) -> WatchedKinds {

@@ -1,0 +1,344 @@
+//! Every controller: what wakes it, how many at a time, how it backs off.
+//!
+//! Called once by the wiring. A controller begins when the initial lists are in, so that it never takes "not listed yet" for "not there".
+
+use super::options::{MinValuesPolicy, Options, PreferencePolicy};
+use super::setup::Solving;
+use super::tasks::Tasks;
+use super::wiring::Borders;
+use crate::clock::SharedClock;
+use crate::cloud::{Observed, Provider};
+use crate::cluster::{Change, Cluster, Key, Kind, What};
+use crate::controllers::Kit;
+use crate::controllers::capacity::Capacity;
+use crate::controllers::node::hydration::NodeHydration;
+use crate::controllers::node::link::Link;
+use crate::controllers::nodeclaim::Lifecycle;
+use crate::controllers::nodeclaim::expiration::Expirer;
+use crate::controllers::nodeclaim::hydration::ClaimHydration;
+use crate::controllers::nodeclaim::machine::Orders;
+use crate::controllers::nodeclass::NodeClassStatus;
+use crate::controllers::nodepool::counter::Counter;
+use crate::controllers::nodepool::hash::Hash;
+use crate::controllers::nodepool::health::RegistrationHealth;
+use crate::controllers::nodepool::readiness::Readiness;
+use crate::controllers::nodepool::validation::Validation;
+use crate::controllers::pricing::{self, Pricing};
+use crate::controllers::provisioning::{
+    Batcher, NodeTrigger, Place, PodTrigger, Provisioner, Settings as ProvisioningSettings, Windows,
+};
+use crate::k8s::cluster_task::ClusterTask;
+use crate::k8s::queue::{BackOff, Mode, Queue, QueueSettings, Reconciler, Singleton, Wake, workers_at};
+use crate::scheduling::{self, DeviceClaims};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Starts controllers.
+struct Starter<'a> {
+    borders: &'a Borders,
+    cluster: &'a mut ClusterTask,
+    tasks: &'a mut Tasks,
+    stop: &'a CancellationToken,
+    mode: Mode,
+}
+
+impl Starter<'_> {
+    /// A controller with a queue of keys, woken by changes.
+    fn queue<K, R>(
+        &mut self,
+        settings: QueueSettings,
+        reconciler: R,
+        wakes: impl Fn(&Change, &Cluster) -> Vec<K> + Send + 'static,
+    ) where
+        K: Ord + Clone + fmt::Debug + Send + Sync + 'static,
+        R: Reconciler<Key = K>,
+    {
+        let name = settings.name;
+        let queue = Queue::new(settings.with_mode(self.mode), self.borders.queues.clone());
+        let woken = queue.clone();
+        self.cluster.on_change(move |change, cluster| {
+            for key in wakes(change, cluster) {
+                woken.add(key);
+            }
+        });
+        let (cluster, stop) = (self.borders.cluster.clone(), self.stop.clone());
+        self.tasks.spawn(name, async move {
+            // a closed cluster state means that the process ends
+            if cluster.completed().await.is_ok() {
+                queue.run(Arc::new(reconciler), stop).await;
+            }
+        });
+    }
+}
+
+/// Makes what each controller is given; its calls of the provider are counted under its name (surface §5.5).
+struct Kits {
+    borders: Borders,
+    clock: SharedClock,
+    metrics: Arc<crate::telemetry::Metrics>,
+}
+
+impl Kits {
+    fn of(&self, controller: &'static str) -> Kit {
+        let inner: Arc<dyn Provider> = Arc::clone(&self.borders.provider) as Arc<dyn Provider>;
+        let provider = Observed::new(inner, self.metrics.cloudprovider.clone(), controller);
+        Kit {
+            cluster: self.borders.cluster.clone(),
+            writer: self.borders.writer.clone(),
+            recorder: self.borders.recorder.clone(),
+            provider: Arc::new(provider),
+            clock: Arc::clone(&self.clock),
+            metrics: Arc::clone(&self.metrics),
+        }
+    }
+}
+
+/// Starts every controller.
+pub(super) fn start(
+    borders: &Borders,
+    cluster: &mut ClusterTask,
+    tasks: &mut Tasks,
+    stop: &CancellationToken,
+    options: &Options,
+    clock: &SharedClock,
+    seed: u64,
+) {
+    let kits = Kits {
+        borders: borders.clone(),
+        clock: Arc::clone(clock),
+        metrics: Arc::new(borders.metrics.clone()),
+    };
+    let cores = usize::try_from(options.cpu_requests.div_ceil(1000)).unwrap_or(1);
+    let mode = match borders.solving {
+        Solving::Inline => Mode::Inline,
+        Solving::Blocking => Mode::Spawned,
+    };
+    let mut starter = Starter {
+        borders,
+        cluster,
+        tasks,
+        stop,
+        mode,
+    };
+    provider(&mut starter, options, clock);
+    nodepools(&mut starter, &kits);
+    nodeclaims(&mut starter, &kits, cores);
+    provisioning(&mut starter, &kits, cores, options, seed);
+}
+
+/// What belongs to the provider: the class, prices, measurements, the bridge to nodes.
+fn provider(starter: &mut Starter<'_>, options: &Options, clock: &SharedClock) {
+    let borders = starter.borders;
+    let class = NodeClassStatus::new(
+        Arc::clone(&borders.provider),
+        borders.writer.clone(),
+        Arc::clone(clock),
+        options.spot.cloudspace_name.clone(),
+    );
+    starter.queue(QueueSettings::new("nodeclass", 10), class, |change, _| {
+        of_kind(change, Kind::NodeClass)
+            .into_iter()
+            .map(|key| key.name.to_string())
+            .collect()
+    });
+    let capacity = Capacity::new(Arc::clone(&borders.provider), borders.cluster.clone());
+    starter.queue(
+        QueueSettings::new("instancetype.capacity", 10),
+        capacity,
+        |change, _| of_kind(change, Kind::Node),
+    );
+    let prices = Pricing::new(Arc::clone(&borders.provider), borders.metrics.prices.clone());
+    let singleton = Singleton::new(pricing::NAME, pricing::PERIOD, Wake::new(), borders.queues.clone());
+    let refresh = singleton.run(starter.stop.clone(), move || {
+        let prices = prices.clone();
+        async move { prices.refresh().await }
+    });
+    starter.tasks.spawn(pricing::NAME, refresh);
+}
+
+fn nodepools(starter: &mut Starter<'_>, kits: &Kits) {
+    let pools = |change: &Change, _: &Cluster| of_kind(change, Kind::NodePool);
+    let pools_and_classes = |change: &Change, cluster: &Cluster| match change.kind {
+        // all pools: a class rarely changes, and a pool that is looked at in vain costs nothing
+        Kind::NodeClass => cluster.objects().pools.keys().cloned().collect(),
+        _ => of_kind(change, Kind::NodePool),
+    };
+    starter.queue(
+        QueueSettings::new("nodepool.hash", 10),
+        Hash::new(kits.of("nodepool.hash")),
+        pools,
+    );
+    starter.queue(
+        QueueSettings::new("nodepool.validation", 10),
+        Validation::new(kits.of("nodepool.validation")),
+        pools,
+    );
+    starter.queue(
+        QueueSettings::new("nodepool.readiness", 10),
+        Readiness::new(kits.of("nodepool.readiness")),
+        pools_and_classes,
+    );
+    starter.queue(
+        QueueSettings::new("nodepool.counter", 10),
+        Counter::new(kits.of("nodepool.counter")),
+        |change, _| {
+            // it paces itself; only a new pool starts it (lifecycle 12.2)
+            of_kind(change, Kind::NodePool)
+                .into_iter()
+                .filter(|_| change.what == What::Appeared)
+                .collect()
+        },
+    );
+}
+
+fn nodeclaims(starter: &mut Starter<'_>, kits: &Kits, cores: usize) {
+    let health = Arc::new(RegistrationHealth::new(kits.of("nodepool.registrationhealth")));
+    let lifecycle = Lifecycle::new(
+        kits.of("nodeclaim.lifecycle"),
+        Arc::new(Orders::default()),
+        Arc::clone(&health),
+    );
+    // lifecycle 0.7
+    let settings = QueueSettings::new("nodeclaim.lifecycle", workers_at(cores, 1000, 5000))
+        .with_back_off(BackOff::doubling(Duration::from_secs(1), Duration::from_mins(1)));
+    starter.queue(settings, lifecycle, claims_and_nodes);
+    starter.queue(
+        QueueSettings::new("nodepool.registrationhealth", 10),
+        SharedHealth(health),
+        |change, cluster| match change.kind {
+            Kind::NodeClass => cluster.objects().pools.keys().cloned().collect(),
+            _ => of_kind(change, Kind::NodePool),
+        },
+    );
+    let claims = |change: &Change, _: &Cluster| of_kind(change, Kind::NodeClaim);
+    starter.queue(
+        QueueSettings::new("nodeclaim.hydration", 10),
+        ClaimHydration::new(kits.of("nodeclaim.hydration")),
+        claims,
+    );
+    starter.queue(
+        QueueSettings::new("nodeclaim.expiration", 10),
+        Expirer::new(kits.of("nodeclaim.expiration")),
+        claims,
+    );
+    let nodes = |change: &Change, _: &Cluster| of_kind(change, Kind::Node);
+    starter.queue(
+        QueueSettings::new("nodelink", 10),
+        Link::new(kits.of("nodelink")),
+        nodes,
+    );
+    starter.queue(
+        QueueSettings::new("node.hydration", 10),
+        NodeHydration::new(kits.of("node.hydration")),
+        nodes,
+    );
+}
+
+fn provisioning(starter: &mut Starter<'_>, kits: &Kits, cores: usize, options: &Options, seed: u64) {
+    let batcher = Batcher::default();
+    let pods = PodTrigger::new(kits.of("provisioner.trigger.pod"), batcher.clone());
+    let workers = workers_at(cores, 10, 1000);
+    starter.queue(
+        QueueSettings::new("provisioner.trigger.pod", workers),
+        pods,
+        |change, _| of_kind(change, Kind::Pod),
+    );
+    let nodes = NodeTrigger::new(kits.of("provisioner.trigger.node"), batcher.clone());
+    starter.queue(
+        QueueSettings::new("provisioner.trigger.node", workers),
+        nodes,
+        |change, _| of_kind(change, Kind::Node),
+    );
+    let settings = ProvisioningSettings {
+        windows: Windows {
+            idle: options.batch_idle_duration,
+            longest: options.batch_max_duration,
+        },
+        options: solver_options(options),
+        place: match starter.borders.solving {
+            Solving::Inline => Place::Inline,
+            Solving::Blocking => Place::Blocking,
+        },
+        seed,
+    };
+    let provisioner = Arc::new(Provisioner::new(kits.of("provisioner"), batcher, settings));
+    let singleton = Singleton::new(
+        "provisioner",
+        Duration::ZERO,
+        Wake::new(),
+        starter.borders.queues.clone(),
+    );
+    let stop = starter.stop.clone();
+    let work = singleton.run(stop.clone(), move || {
+        let (provisioner, stop) = (Arc::clone(&provisioner), stop.clone());
+        async move {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => Ok(crate::k8s::queue::Next::Done),
+                done = provisioner.run_once() => done,
+            }
+        }
+    });
+    starter.tasks.spawn("provisioner", work);
+}
+
+fn solver_options(options: &Options) -> scheduling::Options {
+    scheduling::Options {
+        preferences: match options.preference_policy {
+            PreferencePolicy::Respect => scheduling::PreferencePolicy::Respect,
+            PreferencePolicy::Ignore => scheduling::PreferencePolicy::Ignore,
+        },
+        min_values: match options.min_values_policy {
+            MinValuesPolicy::Strict => scheduling::MinValuesPolicy::Strict,
+            MinValuesPolicy::BestEffort => scheduling::MinValuesPolicy::BestEffort,
+        },
+        // upstream's word for leaving such pods alone
+        device_claims: if options.ignore_dra_requests {
+            DeviceClaims::Refuse
+        } else {
+            DeviceClaims::Overlook
+        },
+        ..scheduling::Options::default()
+    }
+}
+
+/// The health controller is shared with the lifecycle controller, which tells it outcomes.
+struct SharedHealth(Arc<RegistrationHealth>);
+
+#[async_trait::async_trait]
+impl Reconciler for SharedHealth {
+    type Key = Key;
+
+    async fn reconcile(&self, key: &Key) -> Result<crate::k8s::queue::Next, crate::k8s::queue::ReconcileError> {
+        self.0.reconcile(key).await
+    }
+}
+
+fn of_kind(change: &Change, kind: Kind) -> Vec<Key> {
+    if change.kind == kind {
+        vec![change.key.clone()]
+    } else {
+        Vec::new()
+    }
+}
+
+/// A claim itself, and the claim of a node that moved or went (lifecycle 2.1).
+fn claims_and_nodes(change: &Change, cluster: &Cluster) -> Vec<Key> {
+    if change.kind != Kind::Node {
+        return of_kind(change, Kind::NodeClaim);
+    }
+    let name = &*change.key.name;
+    let joined = match cluster.machine_of_node(name) {
+        Some(crate::cluster::MachineId::Claim(claim)) => Some(Key::cluster(&claim)),
+        _ => None,
+    };
+    // a node that is gone is joined with nobody any more; its claim remembers its name
+    let claims = cluster.objects().claims;
+    let remembered = claims
+        .iter()
+        .filter(|(_, claim)| claim.node_name() == Some(name))
+        .map(|(key, _)| key.clone());
+    joined.into_iter().chain(remembered).collect()
+}
