@@ -9,12 +9,17 @@
 //!    └──────── expiration, removal ──▶ termination → drain → machine gone → finalizers gone
 //! ```
 
+pub mod consolidatable;
+pub mod detachment;
 pub mod drain;
+pub mod drift;
 pub mod expiration;
+pub mod farewell;
 pub mod garbage;
 pub mod health;
 pub mod initialization;
 pub mod launch;
 pub mod liveness;
+pub mod pod_events;
 pub mod pods;
 pub mod registration;

@@ -1,0 +1,97 @@
+//! Whether a claim still is what its pool asks for, as far as objects tell (lifecycle 11.4); what only the provider knows is asked for after this.
+//!
+//! Called by the marks controller.
+
+use crate::api::{NodeClaim, NodePool, labels};
+use crate::scheduling::requirements::{Requirements, Undefined};
+
+/// The template has changed since the claim was made.
+pub const NODE_POOL_DRIFTED: &str = "NodePoolDrifted";
+/// The claim's labels do not satisfy the template's requirements.
+pub const REQUIREMENTS_DRIFTED: &str = "RequirementsDrifted";
+
+/// The reason of the drift that objects show, if any: the template's hash first, its requirements second.
+pub fn reason(pool: &NodePool, claim: &NodeClaim) -> Option<&'static str> {
+    if is_static_drift(pool, claim) {
+        return Some(NODE_POOL_DRIFTED);
+    }
+    let wanted = Requirements::from_api(&pool.spec.template.spec.requirements);
+    let own = Requirements::from_labels(claim.metadata.labels.iter().flatten());
+    // A label that the pool demands and the claim does not have is drift: nothing is known by convention here.
+    own.compatible(&wanted, Undefined::Strict)
+        .is_err()
+        .then_some(REQUIREMENTS_DRIFTED)
+}
+
+/// Hashes are compared only when both sides have one of the same version.
+fn is_static_drift(pool: &NodePool, claim: &NodeClaim) -> bool {
+    let of_pool = |key: &str| pool.metadata.annotations.as_ref().and_then(|all| all.get(key));
+    let both = |key: &str| Some((of_pool(key)?.as_str(), claim.annotation(key)?));
+    let Some((version, own_version)) = both(labels::NODEPOOL_HASH_VERSION_ANNOTATION) else {
+        return false;
+    };
+    let Some((hash, own_hash)) = both(labels::NODEPOOL_HASH_ANNOTATION) else {
+        return false;
+    };
+    version == own_version && hash != own_hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    const HASH: &str = labels::NODEPOOL_HASH_ANNOTATION;
+    const VERSION: &str = labels::NODEPOOL_HASH_VERSION_ANNOTATION;
+
+    fn pool(annotations: Value, requirements: Value) -> NodePool {
+        let class = json!({ "group": "g", "kind": "k", "name": "n" });
+        serde_json::from_value(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "p", "annotations": annotations },
+            "spec": { "template": { "spec": { "nodeClassRef": class, "requirements": requirements } } },
+        }))
+        .unwrap()
+    }
+
+    fn claim(annotations: Value, labels: Value) -> NodeClaim {
+        let class = json!({ "group": "g", "kind": "k", "name": "n" });
+        serde_json::from_value(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": { "name": "c", "annotations": annotations, "labels": labels },
+            "spec": { "nodeClassRef": class, "requirements": [] },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn hashes_count_only_when_all_four_annotations_are_there_and_the_versions_agree() {
+        let hashed = |hash: &str, version: &str| json!({ HASH: hash, VERSION: version });
+        let judge = |of_pool: Value, of_claim: Value| reason(&pool(of_pool, json!([])), &claim(of_claim, json!({})));
+        assert_eq!(judge(hashed("1", "v1"), hashed("2", "v1")), Some(NODE_POOL_DRIFTED));
+        assert_eq!(judge(hashed("1", "v1"), hashed("1", "v1")), None);
+        assert_eq!(judge(hashed("1", "v2"), hashed("2", "v1")), None);
+        assert_eq!(judge(hashed("1", "v1"), json!({ HASH: "2" })), None);
+        assert_eq!(judge(json!({ VERSION: "v1" }), hashed("2", "v1")), None);
+    }
+
+    #[test]
+    fn labels_must_satisfy_the_requirements_without_leniency() {
+        let judge = |requirement: Value, labels: Value| {
+            reason(&pool(json!({}), json!([requirement])), &claim(json!({}), labels))
+        };
+        let wants = |operator: &str, values: Value| json!({ "key": "kubernetes.io/arch", "operator": operator, "values": values });
+        let arch = |value: &str| json!({ "kubernetes.io/arch": value });
+        assert_eq!(judge(wants("In", json!(["amd64"])), arch("amd64")), None);
+        assert_eq!(
+            judge(wants("In", json!(["amd64"])), arch("arm64")),
+            Some(REQUIREMENTS_DRIFTED)
+        );
+        assert_eq!(judge(wants("Exists", json!([])), json!({})), Some(REQUIREMENTS_DRIFTED));
+        assert_eq!(
+            judge(wants("In", json!(["amd64"])), json!({})),
+            Some(REQUIREMENTS_DRIFTED)
+        );
+        assert_eq!(judge(wants("NotIn", json!(["arm64"])), json!({})), None);
+        assert_eq!(judge(wants("DoesNotExist", json!([])), json!({})), None);
+    }
+}
