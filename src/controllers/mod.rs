@@ -3,13 +3,17 @@
 //! | noun | controllers |
 //! |---|---|
 //! | [`nodeclaim`] | lifecycle (launch to initialization), what ends a claim, marks |
-//! | [`node`] | the bridge between nodes and claims |
+//! | [`node`] | the bridge between nodes and claims, the end of a node |
 //! | [`nodeclass`] | whether machines can be had by a class |
 //! | [`pricing`], [`capacity`] | prices kept current, flavours measured |
 //! | [`provisioning`] | pending pods become claims |
 //! | [`nodepool`] | hash, counter, readiness, validation, registration health |
+//! | [`disruption`] | which nodes go voluntarily, and how |
+//! | [`eviction`] | asking pods to leave |
 
 pub mod capacity;
+pub mod disruption;
+pub mod eviction;
 pub mod kit;
 pub mod node;
 pub mod nodeclaim;

@@ -20,7 +20,11 @@ pub(super) fn merge(into: &mut Value, patch: &Value) {
     match (into, patch) {
         (Value::Object(into), Value::Object(patch)) => {
             for (key, value) in patch {
-                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+                if value.is_null() {
+                    into.remove(key);
+                } else {
+                    merge(into.entry(key.clone()).or_insert(Value::Null), value);
+                }
             }
         }
         (into, patch) => *into = patch.clone(),

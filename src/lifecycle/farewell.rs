@@ -15,7 +15,7 @@ pub fn tainted(taints: &[Taint]) -> Option<Vec<Taint>> {
     if taints.iter().any(|taint| labels::same_taint(taint, &mark)) {
         return None;
     }
-    let others = taints.iter().filter(|taint| taint.key != mark.key);
+    let others = taints.iter().filter(|taint| taint.key != labels::DISRUPTED_TAINT_KEY);
     Some(others.cloned().chain([mark]).collect())
 }
 

@@ -3,7 +3,7 @@
 //! Counted by the provisioning, lifecycle, termination and removal controllers.
 
 use super::buckets::exponential;
-use super::{Counters, DeclareError, Exposition, Histograms};
+use super::{Counters, DeclareError, Exposition, Gauges, Histograms};
 
 /// What is counted of NodeClaims.
 #[derive(Debug, Clone)]
@@ -18,6 +18,9 @@ pub struct NodeClaimMetrics {
     pub termination_seconds: Histograms<1>,
     /// Label `nodepool`; seconds from the first delete at the cloud to the machine's end.
     pub instance_termination_seconds: Histograms<1>,
+    /// No labels; machines without NodeClaim that are left alone because nothing proves that they are ours (architecture §7.20). Ours, not
+    /// upstream's.
+    pub unclaimed_machines: Gauges<0>,
 }
 
 impl NodeClaimMetrics {
@@ -50,6 +53,11 @@ impl NodeClaimMetrics {
                 "Time from asking the cloud to delete a machine to its end.",
                 ["nodepool"],
                 &exponential(1.0, 2.0, 11),
+            )?,
+            unclaimed_machines: exposition.gauges(
+                "karpenter_nodeclaims_unclaimed_machines",
+                "Machines without NodeClaim that are left alone because nothing proves that they are ours.",
+                [],
             )?,
         })
     }

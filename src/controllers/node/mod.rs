@@ -1,4 +1,6 @@
 //! The controllers of Nodes.
 
+pub(crate) mod events;
 pub mod hydration;
 pub mod link;
+pub mod termination;

@@ -12,7 +12,11 @@ use serde_json::{Value, json};
 ///
 /// Differs: upstream patches the status without a lock and may undo a condition that another controller set meanwhile; here the version that was
 /// read must still be the present one, and a conflict is simply looked at again.
-pub(super) async fn save(kit: &Kit, before: &NodeClaim, after: &NodeClaim) -> Result<(), ReconcileError> {
+pub(in crate::controllers) async fn save(
+    kit: &Kit,
+    before: &NodeClaim,
+    after: &NodeClaim,
+) -> Result<(), ReconcileError> {
     let mut target = Target::object(before);
     let metadata = |claim: &NodeClaim| json!({ "metadata": { "labels": claim.metadata.labels, "annotations": claim.metadata.annotations } });
     if let Some(patch) = merge_patch(&metadata(before), &metadata(after)) {
