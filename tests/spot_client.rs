@@ -6,5 +6,7 @@ mod client;
 mod launch;
 #[path = "spot_client/life.rs"]
 mod life;
+#[path = "spot_client/nodeclass.rs"]
+mod nodeclass;
 #[path = "spot_client/world.rs"]
 mod world;
