@@ -197,7 +197,7 @@ impl ApiServer {
             let lines = watcher.into_stream().map(|chunk| Ok(Frame::data(chunk)));
             response(200, AnswerBody::new(StreamBody::new(lines)))
         } else {
-            self.serve(call, &weather)?
+            self.perform(call, &weather)?
         };
         self.fire(HookPoint::After, identity, call).await;
         if let Some(after) = weather.lost_answer {
@@ -207,7 +207,7 @@ impl ApiServer {
         Ok(response)
     }
 
-    fn serve(&self, call: &Call, weather: &Weather) -> Result<Response<AnswerBody>, ApiError> {
+    fn perform(&self, call: &Call, weather: &Weather) -> Result<Response<AnswerBody>, ApiError> {
         let now = self.inner.now();
         let mut core = self.inner.core();
         let answer = match weather.stale {

@@ -254,7 +254,12 @@ fn part_of(call: &Call) -> Part {
     }
 }
 
+/// Differs from upstream: protobuf bodies are refused, so `kubectl create namespace x` must be `kubectl create -f`.
 fn decode(call: &Call) -> Result<Value, ApiError> {
+    if call.body.starts_with(b"k8s\0") {
+        let words = "the body is protobuf, and only JSON and YAML are accepted: use create -f or apply -f";
+        return Err(ApiError::new(415, "UnsupportedMediaType", words));
+    }
     // YAML is a superset, and kubectl may send it; JSON is tried first because it is what clients send.
     let value: Value = match serde_json::from_slice(&call.body) {
         Ok(value) => value,

@@ -1,7 +1,5 @@
 //! What the tests of the simulated API server share.
 
-#![allow(dead_code)] // each test file uses its own part of it
-
 use karpenter::clock::TokioClock;
 use sandbox::api::{ApiOptions, ApiServer};
 use serde::de::DeserializeOwned;
@@ -57,4 +55,30 @@ pub fn message(error: &kube::Error) -> String {
         kube::Error::Api(status) => status.message.clone(),
         other => panic!("not an API error: {other:?}"),
     }
+}
+
+/// Our own definitions as they are shipped.
+pub fn install_crds(server: &ApiServer) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crds");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let definition: Value = serde_saphyr::from_str(&text).unwrap();
+        server.handle().create(&definition).unwrap();
+    }
+}
+
+/// A minimal NodePool.
+pub fn node_pool(name: &str) -> Value {
+    json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": {"template": {"spec": {
+        "nodeClassRef": {"group": "karpenter.rackspace.com", "kind": "RackspaceSpotNodeClass", "name": "default"},
+        "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "Exists"}]}}}})
+}
+
+/// A client's view of NodePools.
+pub fn node_pools(client: kube::Client) -> kube::Api<kube::core::DynamicObject> {
+    let kind = kube::core::GroupVersionKind::gvk("karpenter.sh", "v1", "NodePool");
+    kube::Api::all_with(client, &kube::core::ApiResource::from_gvk(&kind))
 }

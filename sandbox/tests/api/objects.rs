@@ -1,11 +1,9 @@
 //! Objects on the simulated API server: create, read, update, patch, delete, as a client sees them.
 
-mod support;
-
+use super::support::{self, code, message, object, pod, reason, world};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::json;
-use support::{code, object, pod, reason, world};
 
 #[tokio::test(start_paused = true)]
 async fn a_created_object_has_identity_version_and_time() {
@@ -22,7 +20,10 @@ async fn a_created_object_has_identity_version_and_time() {
     let again = nodes.create(&PostParams::default(), &node).await.unwrap_err();
     assert_eq!((code(&again), reason(&again).as_str()), (409, "AlreadyExists"));
     let missing = nodes.get("n2").await.unwrap_err();
-    assert_eq!((code(&missing), missing.to_string()), (404, "ApiError: nodes \"n2\" not found: NotFound (Status { status: Some(Failure), code: 404, message: \"nodes \\\"n2\\\" not found\", metadata: None, reason: \"NotFound\", details: Some(StatusDetails { name: \"n2\", group: \"\", kind: \"nodes\", uid: \"\", causes: [], retry_after_seconds: 0 }) })".to_owned()));
+    assert_eq!(
+        (code(&missing), message(&missing).as_str()),
+        (404, "nodes \"n2\" not found")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -406,4 +407,16 @@ async fn identities_requests_and_codes_are_on_record() {
             .get(&(sandbox::api::Verb::List, "nodes".to_owned())),
         Some(&1)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn quantities_of_built_in_kinds_are_kept_in_canonical_form() {
+    let handle = world().handle();
+    let mut wish = pod("p");
+    wish["apiVersion"] = "v1".into();
+    wish["kind"] = "Pod".into();
+    wish["spec"]["containers"][0]["resources"]["requests"] = json!({"cpu": 1, "memory": "1024Mi"});
+    let made = handle.create(&wish).unwrap();
+    let requests = &made["spec"]["containers"][0]["resources"]["requests"];
+    assert_eq!(requests, &json!({"cpu": "1", "memory": "1Gi"}));
 }
