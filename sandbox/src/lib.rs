@@ -1,6 +1,10 @@
 //! The simulated world.
 
 pub mod api;
+pub mod binder;
 pub mod commands;
 pub mod machines;
+mod observe;
 pub mod spot;
+
+pub use observe::Name;

@@ -4,7 +4,7 @@
 //! [`Fleet`] follows the servers of a [`crate::spot::Spot`] and plays them against any Kubernetes API through a `kube::Client`. What to do next is decided by two pure
 //! modules, one for Nodes and one for pods; the fleet only watches, waits and writes.
 
-mod agenda;
+pub(crate) mod agenda;
 mod birth;
 mod draft;
 mod fleet;
