@@ -6,5 +6,6 @@ pub mod commands;
 pub mod machines;
 mod observe;
 pub mod spot;
+pub mod workloads;
 
 pub use observe::Name;

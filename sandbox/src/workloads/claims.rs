@@ -1,0 +1,169 @@
+//! Claims: bound to a volume that is there, or to one that the pretended CSI provisioner makes; kept while a pod uses them.
+
+use super::act::{Act, Plan, Sort};
+use super::options::WorkloadOptions;
+use super::owned::{claims, is_finished, later};
+use super::seen::Seen;
+use crate::binder::{NodeFacts, SELECTED_NODE, is_bound, smallest_free, waits};
+use crate::observe::Name;
+use chrono::{DateTime, Utc};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::StorageClass;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+const PROTECTION: &str = "kubernetes.io/pvc-protection";
+const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
+
+pub(crate) fn plan(seen: &mut Seen, name: &Name, options: &WorkloadOptions, now: DateTime<Utc>) -> Plan {
+    let mut plan = Plan::default();
+    let wish = format!("volume for {name}");
+    let Some(claim) = seen.claims.get(name).cloned() else {
+        seen.since.remove(&wish);
+        return plan;
+    };
+    protect(&mut plan, seen, name, &claim);
+    if claim.metadata.deletion_timestamp.is_some() || is_bound(&claim) || !plan.acts.is_empty() {
+        return plan;
+    }
+    let class = claim
+        .spec
+        .as_ref()
+        .and_then(|s| s.storage_class_name.as_ref())
+        .map(|c| Name::new("", c));
+    let class = class.and_then(|c| seen.classes.get(&c).cloned());
+    let node = match node_of(seen, &claim, class.as_deref()) {
+        Some(node) => node,
+        None => return plan,
+    };
+    let volumes = seen.volumes.all().map(|(_, v)| v);
+    if let Some(volume) = smallest_free(volumes, &claim, node.as_ref(), &BTreeSet::new()).cloned() {
+        bind(&mut plan, name, &claim, &volume);
+        return plan;
+    }
+    let Some(class) = class.filter(|c| c.provisioner != NO_PROVISIONER) else {
+        return plan;
+    };
+    let since = *seen.since.entry(wish.clone()).or_insert(now);
+    if plan.due(later(since, i64::from(options.provision_seconds)), now) {
+        seen.since.remove(&wish);
+        plan.acts.push(Act::create(
+            Sort::Volume,
+            "",
+            provisioned(seen, &claim, &class, node.as_ref()),
+        ));
+    }
+    plan
+}
+
+/// A claim that is used outlives its deletion.
+fn protect(plan: &mut Plan, seen: &Seen, name: &Name, claim: &PersistentVolumeClaim) {
+    let finalizers = claim.metadata.finalizers.clone().unwrap_or_default();
+    let protected = finalizers.iter().any(|f| f == PROTECTION);
+    let going = claim.metadata.deletion_timestamp.is_some();
+    let list = if going && protected && !is_used(seen, name) {
+        finalizers.into_iter().filter(|f| f != PROTECTION).collect()
+    } else if !going && !protected {
+        finalizers
+            .into_iter()
+            .chain([PROTECTION.to_owned()])
+            .collect::<Vec<_>>()
+    } else {
+        return;
+    };
+    let version = &claim.metadata.resource_version;
+    plan.acts.push(Act::patch(
+        Sort::Claim,
+        name,
+        json!({"metadata": {"finalizers": list, "resourceVersion": version}}),
+    ));
+}
+
+fn is_used(seen: &Seen, name: &Name) -> bool {
+    seen.pods
+        .all()
+        .any(|(_, pod)| !is_finished(pod) && claims(pod).contains(name))
+}
+
+/// The node that the volume is for; none at all yet while a claim waits for its pod.
+fn node_of(seen: &Seen, claim: &PersistentVolumeClaim, class: Option<&StorageClass>) -> Option<Option<NodeFacts>> {
+    if !class.is_some_and(waits) {
+        return Some(None);
+    }
+    let selected = claim.metadata.annotations.as_ref()?.get(SELECTED_NODE)?;
+    let node = seen.nodes.get(&Name::new("", selected))?;
+    Some(Some(NodeFacts::of(node)))
+}
+
+fn reference(claim: &PersistentVolumeClaim) -> Value {
+    let meta = &claim.metadata;
+    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": meta.namespace, "name": meta.name, "uid": meta.uid})
+}
+
+fn bind(plan: &mut Plan, name: &Name, claim: &PersistentVolumeClaim, volume: &Arc<PersistentVolume>) {
+    let spec = volume.spec.clone().unwrap_or_default();
+    let owned = spec.claim_ref.as_ref().is_some_and(|r| r.uid == claim.metadata.uid);
+    let volume_name = Name::of(&**volume);
+    if !owned {
+        let patch = json!({"spec": {"claimRef": reference(claim)},
+            "metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}});
+        plan.acts.push(Act::patch(Sort::Volume, &volume_name, patch));
+    }
+    plan.acts.push(Act::patch(Sort::Claim, name, json!({
+        "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}},
+        "spec": {"volumeName": volume_name.name},
+    })));
+    let status = json!({"status": {"phase": "Bound", "accessModes": spec.access_modes, "capacity": spec.capacity}});
+    plan.acts.push(Act::status(Sort::Claim, name, status));
+}
+
+/// The volume that a CSI driver would make: reachable where the node's plugin says it is.
+fn provisioned(seen: &Seen, claim: &PersistentVolumeClaim, class: &StorageClass, node: Option<&NodeFacts>) -> Value {
+    let uid = claim.metadata.uid.clone().unwrap_or_default();
+    let spec = claim.spec.clone().unwrap_or_default();
+    let request = spec.resources.and_then(|r| r.requests).unwrap_or_default();
+    let mut volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume",
+        "metadata": {"name": format!("pvc-{uid}"),
+            "annotations": {"pv.kubernetes.io/provisioned-by": class.provisioner}},
+        "spec": {
+            "accessModes": spec.access_modes, "capacity": {"storage": request.get("storage")},
+            "claimRef": reference(claim), "storageClassName": spec.storage_class_name,
+            "persistentVolumeReclaimPolicy": class.reclaim_policy.as_deref().unwrap_or("Delete"),
+            "volumeMode": spec.volume_mode.as_deref().unwrap_or("Filesystem"),
+            "csi": {"driver": class.provisioner, "volumeHandle": uid},
+        },
+    });
+    let expressions = topology(seen, class, node);
+    if !expressions.is_empty() {
+        let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}});
+        super::owned::put(&mut volume, "/spec", "nodeAffinity", affinity);
+    }
+    volume
+}
+
+fn topology(seen: &Seen, class: &StorageClass, node: Option<&NodeFacts>) -> Vec<Value> {
+    let Some(node) = node else {
+        // Without a node, the class may say where; the first of its places is taken.
+        let first = class.allowed_topologies.as_ref().and_then(|t| t.first());
+        let expressions = first
+            .and_then(|t| t.match_label_expressions.as_ref())
+            .into_iter()
+            .flatten();
+        return expressions
+            .map(|e| json!({"key": e.key, "operator": "In", "values": e.values}))
+            .collect();
+    };
+    let plugin = seen.csi_nodes.get(&Name::new("", node.name()));
+    let drivers = plugin.map(|p| p.spec.drivers.as_slice()).unwrap_or_default();
+    let keys = drivers
+        .iter()
+        .filter(|d| d.name == class.provisioner)
+        .flat_map(|d| d.topology_keys.iter().flatten());
+    keys.filter_map(|key| {
+        let value = node.labels.get(key)?;
+        Some(json!({"key": key, "operator": "In", "values": [value]}))
+    })
+    .collect()
+}
