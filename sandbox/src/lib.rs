@@ -7,5 +7,6 @@ pub mod machines;
 mod observe;
 pub mod spot;
 pub mod workloads;
+pub mod world;
 
 pub use observe::Name;

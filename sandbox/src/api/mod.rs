@@ -31,7 +31,7 @@ mod handle;
 mod hooks;
 mod http;
 mod ids;
-mod kinds;
+pub(crate) mod kinds;
 mod object;
 mod openapi;
 mod options;
