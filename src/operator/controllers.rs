@@ -3,6 +3,7 @@
 //! Called once by the wiring. A controller begins when the initial lists are in, so that it never takes "not listed yet" for "not there".
 
 use super::options::{MinValuesPolicy, Options, PreferencePolicy};
+use super::removal;
 use super::setup::Solving;
 use super::tasks::Tasks;
 use super::wiring::Borders;
@@ -36,17 +37,17 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Starts controllers.
-struct Starter<'a> {
-    borders: &'a Borders,
-    cluster: &'a mut ClusterTask,
-    tasks: &'a mut Tasks,
-    stop: &'a CancellationToken,
-    mode: Mode,
+pub(super) struct Starter<'a> {
+    pub(super) borders: &'a Borders,
+    pub(super) cluster: &'a mut ClusterTask,
+    pub(super) tasks: &'a mut Tasks,
+    pub(super) stop: &'a CancellationToken,
+    pub(super) mode: Mode,
 }
 
 impl Starter<'_> {
     /// A controller with a queue of keys, woken by changes.
-    fn queue<K, R>(
+    pub(super) fn queue<K, R>(
         &mut self,
         settings: QueueSettings,
         reconciler: R,
@@ -55,7 +56,6 @@ impl Starter<'_> {
         K: Ord + Clone + fmt::Debug + Send + Sync + 'static,
         R: Reconciler<Key = K>,
     {
-        let name = settings.name;
         let queue = Queue::new(settings.with_mode(self.mode), self.borders.queues.clone());
         let woken = queue.clone();
         self.cluster.on_change(move |change, cluster| {
@@ -63,8 +63,17 @@ impl Starter<'_> {
                 woken.add(key);
             }
         });
+        self.run(queue, reconciler);
+    }
+
+    /// A controller whose queue is filled elsewhere.
+    pub(super) fn run<K, R>(&mut self, queue: Queue<K>, reconciler: R)
+    where
+        K: Ord + Clone + fmt::Debug + Send + Sync + 'static,
+        R: Reconciler<Key = K>,
+    {
         let (cluster, stop) = (self.borders.cluster.clone(), self.stop.clone());
-        self.tasks.spawn(name, async move {
+        self.tasks.spawn(queue.name(), async move {
             // a closed cluster state means that the process ends
             if cluster.completed().await.is_ok() {
                 queue.run(Arc::new(reconciler), stop).await;
@@ -74,14 +83,14 @@ impl Starter<'_> {
 }
 
 /// Makes what each controller is given; its calls of the provider are counted under its name (surface §5.5).
-struct Kits {
+pub(super) struct Kits {
     borders: Borders,
     clock: SharedClock,
     metrics: Arc<crate::telemetry::Metrics>,
 }
 
 impl Kits {
-    fn of(&self, controller: &'static str) -> Kit {
+    pub(super) fn of(&self, controller: &'static str) -> Kit {
         let inner: Arc<dyn Provider> = Arc::clone(&self.borders.provider) as Arc<dyn Provider>;
         let provider = Observed::new(inner, self.metrics.cloudprovider.clone(), controller);
         Kit {
@@ -124,7 +133,9 @@ pub(super) fn start(
     };
     provider(&mut starter, options, clock);
     nodepools(&mut starter, &kits);
-    nodeclaims(&mut starter, &kits, cores);
+    let orders = Arc::new(Orders::default());
+    nodeclaims(&mut starter, &kits, cores, Arc::clone(&orders));
+    removal::start(&mut starter, &kits, cores, orders);
     provisioning(&mut starter, &kits, cores, options, seed);
 }
 
@@ -193,13 +204,9 @@ fn nodepools(starter: &mut Starter<'_>, kits: &Kits) {
     );
 }
 
-fn nodeclaims(starter: &mut Starter<'_>, kits: &Kits, cores: usize) {
+fn nodeclaims(starter: &mut Starter<'_>, kits: &Kits, cores: usize, orders: Arc<Orders>) {
     let health = Arc::new(RegistrationHealth::new(kits.of("nodepool.registrationhealth")));
-    let lifecycle = Lifecycle::new(
-        kits.of("nodeclaim.lifecycle"),
-        Arc::new(Orders::default()),
-        Arc::clone(&health),
-    );
+    let lifecycle = Lifecycle::new(kits.of("nodeclaim.lifecycle"), orders, Arc::clone(&health));
     // lifecycle 0.7
     let settings = QueueSettings::new("nodeclaim.lifecycle", workers_at(cores, 1000, 5000))
         .with_back_off(BackOff::doubling(Duration::from_secs(1), Duration::from_mins(1)));
@@ -316,7 +323,7 @@ impl Reconciler for SharedHealth {
     }
 }
 
-fn of_kind(change: &Change, kind: Kind) -> Vec<Key> {
+pub(super) fn of_kind(change: &Change, kind: Kind) -> Vec<Key> {
     if change.kind == kind {
         vec![change.key.clone()]
     } else {

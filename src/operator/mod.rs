@@ -14,6 +14,7 @@ pub mod logging;
 pub mod options;
 mod parse;
 mod process;
+mod removal;
 mod run;
 pub mod settings;
 mod setup;
