@@ -15,6 +15,8 @@ mod folder;
 mod machines;
 #[path = "conformance/predicates.rs"]
 mod predicates;
+#[path = "conformance/removal.rs"]
+mod removal;
 #[path = "conformance/report.rs"]
 mod report;
 #[path = "conformance/requirements.rs"]

@@ -2,7 +2,7 @@
 
 use crate::folder;
 use crate::report::{Outcome, Report};
-use crate::{requirements, scenario};
+use crate::{removal, requirements, scenario};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use karpenter::api::{GoDuration, NillableDuration, NodePool};
@@ -70,8 +70,11 @@ fn one(family: &str, case: &Value) -> Outcome {
         "pod-requirements" => requirements::of_pods(case, &mut found),
         "validate-requirement" => requirements::validated(case, &mut found),
         "instance-order" => requirements::instance_order(case, &mut found),
-        // Disruption's questions.
-        "budget" | "budgets-by-reason" | "cron" | "eviction-cost" | "lifetime-remaining" => return Outcome::NotYet,
+        "budget" => removal::budget(case, &mut found),
+        "budgets-by-reason" => removal::budgets(case, &mut found),
+        "cron" => removal::cron(case, &mut found),
+        "eviction-cost" => removal::eviction(case, &mut found),
+        "lifetime-remaining" => removal::lifetime(case, &mut found),
         other => found.0.push(format!("no runner for family {other}")),
     }
     Outcome::of(found.0)

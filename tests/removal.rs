@@ -1,0 +1,10 @@
+//! How nodes go, through the real controllers on the paused clock: voluntarily, by hand, and when either side of a claim has vanished. No sockets.
+
+#[path = "removal/disruption.rs"]
+mod disruption;
+#[path = "removal/garbage.rs"]
+mod garbage;
+#[path = "removal/termination.rs"]
+mod termination;
+#[path = "removal/world.rs"]
+mod world;
