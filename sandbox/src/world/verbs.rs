@@ -68,11 +68,17 @@ impl World {
         let what = format!("apply {kind} {name}");
         let wish: DynamicObject =
             serde_json::from_value(object.clone()).map_err(|e| WorldError::Manifest(Box::new(e)))?;
-        let outcome = match api.create(&PostParams::default(), &wish).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                api.patch(name, &PatchParams::default(), &Patch::Merge(object)).await
+        // The other way round would not do: a partial object is refused as a new one before anybody sees that it exists.
+        let merged = match name {
+            "" => None,
+            name => Some(api.patch(name, &PatchParams::default(), &Patch::Merge(object)).await),
+        };
+        let outcome = match merged {
+            Some(Err(kube::Error::Api(status))) if status.code == 404 => {
+                api.create(&PostParams::default(), &wish).await
             }
-            other => other,
+            Some(outcome) => outcome,
+            None => api.create(&PostParams::default(), &wish).await,
         };
         outcome.map_err(|source| refused(what, source))
     }
