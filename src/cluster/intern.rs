@@ -42,6 +42,11 @@ impl<T: ?Sized + PartialEq> Pool<T> {
         new
     }
 
+    /// The shared value that equals this one by this hash; it becomes the shared one when it is the first.
+    pub fn share_own(&mut self, hash: u64, value: &Arc<T>) -> Arc<T> {
+        self.share(hash, value, || Arc::clone(value))
+    }
+
     /// Values that somebody still uses.
     pub fn len(&self) -> usize {
         self.known

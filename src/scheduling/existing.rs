@@ -68,12 +68,12 @@ pub(super) fn candidates(
 /// What is left: allocatable less what pods ask for, less what daemons will still ask for. More daemons than expected make no room
 /// (scheduling 12-4).
 fn remaining(node: &Node, daemons: &[&Arc<Pod>], set: Set, host: Value, symbols: &mut Symbols) -> ResourceList {
-    let used = super::amounts::sum(node.pods.iter().map(|pod| &pod.requests));
+    let used = super::amounts::sum(node.pods.iter().map(|pod| &*pod.requests));
     let by_daemons = super::amounts::sum(
         node.pods
             .iter()
             .filter(|pod| pod.standing.daemon)
-            .map(|pod| &pod.requests),
+            .map(|pod| &*pod.requests),
     );
     let mut expected = ResourceList::new();
     for daemon in daemons {

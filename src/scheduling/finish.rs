@@ -106,7 +106,7 @@ impl Pass<'_> {
             .filter_map(|at| template.columns.types.get(*at as usize).cloned())
             .collect();
         let mut requests = template.overhead_list.clone();
-        requests.add(&amounts::sum(pods.iter().map(|pod| &pod.requests)));
+        requests.add(&amounts::sum(pods.iter().map(|pod| &*pod.requests)));
         results
             .new_claims
             .push(self.object(claim, pool, requirements, kinds, (pods, requests)));

@@ -84,7 +84,8 @@ impl Pod {
         };
         let mut result = newest.clone();
         if !from_template.constraints.required_terms.is_empty() {
-            result.constraints.required_terms = from_template.constraints.required_terms;
+            let constraints = std::sync::Arc::make_mut(&mut result.constraints);
+            constraints.required_terms = from_template.constraints.required_terms.clone();
         }
         Some(result)
     }

@@ -189,8 +189,8 @@ impl<'a> Pass<'a> {
         }
         let pod = Arc::clone(&own.pod);
         let constraints = match own.variants.last() {
-            None => Some(pod.constraints.clone()),
-            Some(last) => super::preferences::relaxed(&last.constraints, self.soft_taints),
+            None => Some(Arc::clone(&pod.constraints)),
+            Some(last) => super::preferences::relaxed(&last.constraints, self.soft_taints).map(Arc::new),
         };
         let Some(constraints) = constraints else {
             self.shapes.get_mut(shape)?.exhausted = true;
@@ -256,7 +256,7 @@ fn order_of(pod: &Pod) -> (bool, &str, &str, &str) {
 /// A place for each resource that a pod can ask for, a machine can have or a pool can limit.
 fn places(problem: &Problem) -> Places {
     let mut places = Places::default();
-    let pods = problem.pods.iter().chain(&problem.daemons).map(|pod| &pod.requests);
+    let pods = problem.pods.iter().chain(&problem.daemons).map(|pod| &*pod.requests);
     let nodes = problem.nodes.iter().map(|node| &node.allocatable);
     let limits = problem.pools.iter().map(|pool| &pool.limits);
     for list in pods.chain(nodes).chain(limits) {

@@ -42,7 +42,7 @@ pub(super) struct Shape {
 /// A shape after some steps of relaxation.
 #[derive(Debug)]
 pub(super) struct Variant {
-    pub(super) constraints: Constraints,
+    pub(super) constraints: Arc<Constraints>,
     /// What it wants of a node's labels, preferences included where they are respected (scheduling 13-7).
     pub(super) wish: Wish,
     /// The same without preferences.
@@ -83,11 +83,11 @@ struct Likeness<'a> {
 /// The labels that some selector of the problem looks at, or that a spread adds to its selector.
 pub(super) fn selected_labels(problem: &Problem) -> BTreeSet<String> {
     let mut seen = BTreeSet::new();
-    let mut constraints: Vec<&Constraints> = problem.pods.iter().map(|pod| &pod.constraints).collect();
+    let mut constraints: Vec<&Constraints> = problem.pods.iter().map(|pod| &*pod.constraints).collect();
     let bound = problem.nodes.iter().flat_map(|node| &node.pods);
     constraints.extend(
         bound
-            .map(|pod| &pod.constraints)
+            .map(|pod| &*pod.constraints)
             .filter(|c| !c.anti_affinity.is_empty()),
     );
     for constraints in constraints {

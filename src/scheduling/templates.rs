@@ -161,7 +161,7 @@ pub(super) fn template(
             })
         })
         .collect();
-    let mut overhead_list = amounts::sum(daemons.iter().map(|daemon| &daemon.requests));
+    let mut overhead_list = amounts::sum(daemons.iter().map(|daemon| &*daemon.requests));
     if daemons.is_empty() {
         overhead_list.set(names::PODS, crate::resources::Quantity::ZERO);
     }

@@ -181,7 +181,7 @@ fn pod_requests(case: &Value, found: &mut Found) {
 fn ports(value: &Value) -> Vec<HostPort> {
     let spec = serde_json::json!({"containers": [{"name": "c", "ports": [value]}]});
     let pod = pod::Pod::from_parts(&Default::default(), &serde_json::from_value(spec).unwrap());
-    pod.constraints.ports
+    pod.constraints.ports.clone()
 }
 
 fn host_ports(case: &Value, found: &mut Found) {

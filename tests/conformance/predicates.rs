@@ -3,6 +3,7 @@
 use crate::scenario::Scenario;
 use karpenter::scheduling::taints::tolerates_all;
 use karpenter::scheduling::{Fate, Node, Pod, Preferences, Toleration, Undefined};
+use std::sync::Arc;
 
 /// The first of the accidents that ours does not repeat in either mode and that this scenario has.
 pub fn in_both_modes(scenario: &Scenario) -> Option<&'static str> {
@@ -34,7 +35,7 @@ fn counted(daemon: &Pod, node: &Node) -> bool {
     let mut left = daemon.clone();
     let mut any_term = fits_first_term(&left, node);
     while !any_term && left.constraints.required_terms.len() > 1 {
-        left.constraints.required_terms.remove(0);
+        Arc::make_mut(&mut left.constraints).required_terms.remove(0);
         any_term = fits_first_term(&left, node);
     }
     any_term && tolerates_all(&node.taints, &tolerations)

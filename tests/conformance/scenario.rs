@@ -206,7 +206,7 @@ fn daemons(scenario: &Value, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
             .get_or_insert_with(|| "default".to_owned())
             .clone();
         let name = set.metadata.name.clone().unwrap();
-        let owner = Some(("DaemonSet".to_owned(), name));
+        let owner = Some(("DaemonSet".into(), name.into()));
         let own = pods
             .iter()
             .filter(|pod| pod.namespace == namespace && pod.standing.controller == owner);

@@ -6,7 +6,8 @@ use super::Labels;
 use crate::api::time;
 use crate::cluster::intern::{Pool, hash_of};
 use crate::cluster::object::{Entry, Key, Meta, Version};
-use crate::scheduling::pod::Pod;
+use crate::resources::ResourceList;
+use crate::scheduling::pod::{Constraints, Pod};
 use chrono::{DateTime, Utc};
 use k8s_openapi::api::core::v1::{self as core, PodStatus, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -107,6 +108,8 @@ pub struct Reader {
     labels: Pool<Labels>,
     owners: Pool<[Owner]>,
     claims: Pool<[ClaimUse]>,
+    amounts: Pool<ResourceList>,
+    constraints: Pool<Constraints>,
 }
 
 impl Reader {
@@ -123,7 +126,7 @@ impl Reader {
     /// Shared labels.
     pub fn labels(&mut self, labels: Labels) -> Arc<Labels> {
         let labels = Arc::new(labels);
-        self.labels.share(hash_of(&*labels), &labels, || Arc::clone(&labels))
+        self.labels.share_own(hash_of(&*labels), &labels)
     }
 
     /// Reads a Pod.
@@ -136,7 +139,7 @@ impl Reader {
             .and_then(|spec| spec.priority_class_name.as_deref())
             .filter(|name| !name.is_empty());
         let facts = PodFacts {
-            pod: Arc::new(Pod::from_api(pod)),
+            pod: Arc::new(self.placement(Pod::from_api(pod))),
             owners: self.owners(pod.metadata.owner_references.as_deref().unwrap_or_default()),
             claims: self.claims(&meta.key.name, volumes),
             priority_class: priority_class.map(|name| self.word(name)),
@@ -163,6 +166,23 @@ impl Reader {
             created: time::created(metadata),
             deleting: time::deleting_since(metadata),
         }
+    }
+
+    /// The same pod that holds what its siblings have in common together with them.
+    fn placement(&mut self, mut pod: Pod) -> Pod {
+        pod.labels = self.labels.share_own(hash_of(&*pod.labels), &pod.labels);
+        pod.constraints = self.constraints.share_own(hash_of(&*pod.constraints), &pod.constraints);
+        pod.requests = self.amounts(&pod.requests);
+        pod.limits = self.amounts(&pod.limits);
+        pod.standing.node = pod.standing.node.map(|name| self.word(&name));
+        let controller = pod.standing.controller;
+        pod.standing.controller = controller.map(|(kind, name)| (self.word(&kind), self.word(&name)));
+        pod
+    }
+
+    /// Shared amounts. Equal amounts may be written differently (`1Gi`, `1024Mi`) and messages show how: those are kept apart.
+    fn amounts(&mut self, list: &Arc<ResourceList>) -> Arc<ResourceList> {
+        self.amounts.share_own(hash_of(&list.to_json()), list)
     }
 
     fn owners(&mut self, references: &[OwnerReference]) -> Arc<[Owner]> {

@@ -24,6 +24,29 @@ fn pods_of_one_owner_share_owner_namespace_and_the_empty_list_of_claims() {
 }
 
 #[test]
+fn pods_of_one_owner_share_what_placement_looks_at() {
+    let mut reader = Reader::new();
+    let bound = |p: &mut Value| p["spec"]["nodeName"] = json!("node");
+    let (a, b) = (reader.pod(&pod("a", bound)), reader.pod(&pod("b", bound)));
+    assert!(Arc::ptr_eq(&a.pod.labels, &b.pod.labels));
+    assert!(Arc::ptr_eq(&a.pod.constraints, &b.pod.constraints));
+    assert!(Arc::ptr_eq(&a.pod.requests, &b.pod.requests) && Arc::ptr_eq(&a.pod.limits, &b.pod.limits));
+    let node = |pod: &PodEntry| pod.pod.standing.node.clone().unwrap();
+    assert!(Arc::ptr_eq(&node(&a), &node(&b)));
+}
+
+#[test]
+fn amounts_that_are_written_differently_stay_as_they_were_written() {
+    let mut reader = Reader::new();
+    let mut written = |text: &str| {
+        let change = |p: &mut Value| p["spec"]["containers"][0]["resources"]["requests"] = json!({ "memory": text });
+        reader.pod(&pod("a", change)).pod.requests.to_json()
+    };
+    let (binary, decimal) = (written("1Gi"), written("1073741824"));
+    assert!(binary.contains("1Gi") && decimal.contains("1073741824"), "{binary} {decimal}");
+}
+
+#[test]
 fn the_claims_of_a_pod_are_named_even_when_ephemeral() {
     let read = Reader::new().pod(&pod("a", |p| {
         p["spec"]["volumes"] = json!([

@@ -10,6 +10,7 @@ use crate::scheduling::taints::Toleration;
 use chrono::{DateTime, Utc};
 use k8s_openapi::api::core::v1::{self as core, NodeSelectorTerm, PodAffinityTerm, PodSpec, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use std::sync::Arc;
 
 const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -34,13 +35,13 @@ impl Pod {
         Self {
             uid: metadata.uid.clone().unwrap_or_default(),
             namespace: metadata.namespace.clone().unwrap_or_default(),
-            constraints: constraints(spec, &name),
+            constraints: Arc::new(constraints(spec, &name)),
             name,
-            labels: metadata.labels.clone().unwrap_or_default(),
+            labels: Arc::new(metadata.labels.clone().unwrap_or_default()),
             created: instant(metadata.creation_timestamp.as_ref()).unwrap_or_default(),
             standing: Standing::default(),
-            requests,
-            limits,
+            requests: Arc::new(requests),
+            limits: Arc::new(limits),
         }
     }
 }
@@ -58,7 +59,7 @@ fn standing(pod: &core::Pod, spec: &PodSpec) -> Standing {
     let text = |value: &Option<String>| value.clone().filter(|text| !text.is_empty());
     Standing {
         phase: phase(status.and_then(|s| s.phase.as_deref())),
-        node: text(&spec.node_name),
+        node: text(&spec.node_name).map(Into::into),
         nominated_node: status.and_then(|s| text(&s.nominated_node_name)),
         unschedulable: conditions().any(|c| c.type_ == "PodScheduled" && c.reason.as_deref() == Some("Unschedulable")),
         deleted: instant(pod.metadata.deletion_timestamp.as_ref()),
@@ -73,7 +74,7 @@ fn standing(pod: &core::Pod, spec: &PodSpec) -> Standing {
         grace_seconds: spec.termination_grace_period_seconds,
         controller: owners()
             .find(|o| o.controller == Some(true))
-            .map(|o| (o.kind.clone(), o.name.clone())),
+            .map(|o| (o.kind.as_str().into(), o.name.as_str().into())),
     }
 }
 

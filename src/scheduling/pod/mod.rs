@@ -18,8 +18,9 @@ use super::taints::Toleration;
 use crate::resources::ResourceList;
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// A pod as placement sees it.
+/// A pod as placement sees it. What siblings have in common is behind an `Arc`, so that whoever reads thousands can share it.
 #[derive(Debug, Clone, Default)]
 pub struct Pod {
     /// Its UID.
@@ -29,17 +30,17 @@ pub struct Pod {
     /// Its name.
     pub name: String,
     /// Its labels; selectors of other pods look at them.
-    pub labels: BTreeMap<String, String>,
+    pub labels: Arc<BTreeMap<String, String>>,
     /// When it was created.
     pub created: DateTime<Utc>,
     /// Where it stands: phase, owner, binding, conditions.
     pub standing: Standing,
     /// What it asks for, `pods: 1` included (scheduling 8-1).
-    pub requests: ResourceList,
+    pub requests: Arc<ResourceList>,
     /// What limits it, for metrics only (scheduling 8-2).
-    pub limits: ResourceList,
+    pub limits: Arc<ResourceList>,
     /// Where it can go.
-    pub constraints: Constraints,
+    pub constraints: Arc<Constraints>,
 }
 
 /// Where a pod stands in its life.
@@ -48,7 +49,7 @@ pub struct Standing {
     /// Its phase.
     pub phase: Phase,
     /// The node it is bound to.
-    pub node: Option<String>,
+    pub node: Option<Arc<str>>,
     /// It pre-empts others and is about to fit there.
     pub nominated_node: Option<String>,
     /// The scheduler said that it fits nowhere (scheduling 3-1).
@@ -74,7 +75,7 @@ pub struct Standing {
     /// Seconds it wants for an orderly end.
     pub grace_seconds: Option<i64>,
     /// The DaemonSet (or other controller) that owns it: kind and name.
-    pub controller: Option<(String, String)>,
+    pub controller: Option<(Arc<str>, Arc<str>)>,
 }
 
 /// Everything that limits where a pod can go. Two pods with equal constraints, requests, labels and namespace are interchangeable.
