@@ -6,5 +6,7 @@ mod disruption;
 mod garbage;
 #[path = "removal/termination.rs"]
 mod termination;
+#[path = "removal/whole.rs"]
+mod whole;
 #[path = "removal/world.rs"]
 mod world;

@@ -3,12 +3,52 @@
 //! Called by the marks controller.
 
 use crate::api::{NodeClaim, NodePool, labels};
-use crate::scheduling::requirements::{Requirements, Undefined};
+use crate::scheduling::requirements::{Operator, Requirement, Requirements, Undefined};
+use crate::scheduling::{CapacityType, InstanceType, WellKnownLabels};
+use chrono::{DateTime, TimeDelta, Utc};
+use std::sync::Arc;
 
 /// The template has changed since the claim was made.
 pub const NODE_POOL_DRIFTED: &str = "NodePoolDrifted";
 /// The claim's labels do not satisfy the template's requirements.
 pub const REQUIREMENTS_DRIFTED: &str = "RequirementsDrifted";
+
+/// What the claim was launched as is not sold any more.
+pub const INSTANCE_TYPE_NOT_FOUND: &str = "InstanceTypeNotFound";
+
+/// A claim younger than this is not held against what is sold now (lifecycle 11.5).
+pub const TYPE_AGE: TimeDelta = TimeDelta::hours(1);
+/// A claim whose type was found is not looked up again for this long (lifecycle 11.5).
+pub const TYPE_FOUND_FOR: TimeDelta = TimeDelta::minutes(30);
+
+/// Whether the claim's type is to be looked up now; `found` is when it last was found.
+pub fn type_is_due(created: Option<DateTime<Utc>>, found: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
+    let old = created.is_some_and(|created| now.signed_duration_since(created) > TYPE_AGE);
+    old && found.is_none_or(|found| now.signed_duration_since(found) >= TYPE_FOUND_FOR)
+}
+
+/// Whether the claim's type is still sold in a form that fits its labels, whether or not it can be had now (lifecycle 11.5).
+pub fn is_sold(claim: &NodeClaim, types: &[Arc<InstanceType>]) -> bool {
+    let Some(own) = types
+        .iter()
+        .find(|known| Some(known.name.as_str()) == claim.instance_type())
+    else {
+        return false;
+    };
+    let mut labels = Requirements::from_labels(claim.metadata.labels.iter().flatten());
+    if claim.capacity_type() == Some(CapacityType::Reserved.as_str()) {
+        // what was paid for in advance may go on as on-demand
+        labels.set(Requirement::new(
+            crate::api::labels::CAPACITY_TYPE,
+            Operator::In,
+            [CapacityType::Reserved.as_str(), CapacityType::OnDemand.as_str()],
+        ));
+    }
+    let well_known = WellKnownLabels::default();
+    own.offerings
+        .iter()
+        .any(|offering| offering.matches(&labels, &well_known))
+}
 
 /// The reason of the drift that objects show, if any: the template's hash first, its requirements second.
 pub fn reason(pool: &NodePool, claim: &NodeClaim) -> Option<&'static str> {
@@ -72,6 +112,48 @@ mod tests {
         assert_eq!(judge(hashed("1", "v2"), hashed("2", "v1")), None);
         assert_eq!(judge(hashed("1", "v1"), json!({ HASH: "2" })), None);
         assert_eq!(judge(json!({ VERSION: "v1" }), hashed("2", "v1")), None);
+    }
+
+    fn sold(name: &str, zone: &str) -> Arc<InstanceType> {
+        use crate::resources::ResourceList;
+        use crate::scheduling::{Availability, Offering, Overhead};
+        let mut offering = Offering::new(zone, CapacityType::OnDemand, 1.0);
+        offering.availability = Availability::Unavailable {
+            reason: "none left".into(),
+        };
+        Arc::new(InstanceType::new(
+            name,
+            Requirements::new(),
+            vec![offering],
+            ResourceList::new(),
+            Overhead::default(),
+        ))
+    }
+
+    #[test]
+    fn a_type_that_is_not_sold_any_more_is_drift_and_one_that_is_sold_out_is_not() {
+        let launched = |capacity: &str, zone: &str| {
+            let labels = json!({ "node.kubernetes.io/instance-type": "a", "karpenter.sh/capacity-type": capacity, "topology.kubernetes.io/zone": zone });
+            claim(json!({}), labels)
+        };
+        assert!(is_sold(&launched("on-demand", "z"), &[sold("a", "z")]));
+        assert!(
+            is_sold(&launched("reserved", "z"), &[sold("a", "z")]),
+            "it goes on as on-demand"
+        );
+        assert!(!is_sold(&launched("spot", "z"), &[sold("a", "z")]));
+        assert!(!is_sold(&launched("on-demand", "z"), &[sold("a", "y")]));
+        assert!(!is_sold(&launched("on-demand", "z"), &[sold("b", "z")]));
+    }
+
+    #[test]
+    fn a_type_is_looked_up_after_an_hour_and_then_every_half_hour() {
+        let at = |minute: i64| DateTime::from_timestamp(minute * 60, 0).unwrap();
+        assert!(!type_is_due(Some(at(0)), None, at(60)));
+        assert!(type_is_due(Some(at(0)), None, at(61)));
+        assert!(!type_is_due(Some(at(0)), Some(at(61)), at(90)));
+        assert!(type_is_due(Some(at(0)), Some(at(61)), at(91)));
+        assert!(!type_is_due(None, None, at(99)));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::events;
 use crate::cluster::Snapshot;
 use crate::cluster::entries::PoolEntry;
 use crate::controllers::Kit;
+use crate::controllers::node::events::protection;
 use crate::disruption::allowance::Allowances;
 use crate::disruption::candidate::{Candidate, Look};
 use crate::disruption::method::{Fit, Method};
@@ -40,6 +41,13 @@ pub(super) async fn look(kit: &Kit, commands: &Commands, method: Method) -> Resu
         now,
     };
     let (mut candidates, refused) = look.candidates(method.class());
+    let pods = snapshot.machines.values().filter(|machine| machine.is_managed());
+    for event in pods
+        .flat_map(|machine| machine.pods.iter())
+        .filter_map(|pod| protection(pod, now))
+    {
+        kit.recorder.publish(event);
+    }
     for refusal in &refused {
         if let Some(message) = refusal.why.message() {
             events::blocked(&kit.recorder, &refusal.machine, &message);

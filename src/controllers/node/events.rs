@@ -1,8 +1,13 @@
 //! The Events of Nodes that are going, and of their pods (surface §4.2).
 
+use crate::api::labels::DO_NOT_DISRUPT_ANNOTATION;
+use crate::api::time;
 use crate::cluster::Key;
+use crate::cluster::entries::PodEntry;
 use crate::k8s::events::{Event, EventType, Involved};
 use crate::lifecycle::drain::ForcedDeletion;
+use crate::scheduling::pod::DoNotDisrupt;
+use chrono::{DateTime, Utc};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
 
@@ -71,6 +76,32 @@ pub(super) fn pod_forced(forced: &ForcedDeletion, end: &str) -> Event {
     Event::new(EventType::Normal, "Disrupted", involved, message).deduped_by([name])
 }
 
+/// What is to be told of a pod's own protection, if anything (lifecycle 14.2).
+pub(crate) fn protection(pod_entry: &PodEntry, now: DateTime<Utc>) -> Option<Event> {
+    let uid = pod_entry.meta.uid.to_string();
+    let involved = || pod(&pod_entry.meta.key, &uid);
+    match pod_entry.pod.standing.do_not_disrupt(now) {
+        DoNotDisrupt::Absent | DoNotDisrupt::InForce => None,
+        DoNotDisrupt::Invalid(text) => {
+            let why = format!("{text:?} is neither \"true\" nor a positive duration");
+            let message = format!("Invalid {DO_NOT_DISRUPT_ANNOTATION:?} annotation: {why}, so it is ignored");
+            let event = Event::new(EventType::Warning, "InvalidDoNotDisruptAnnotation", involved(), message);
+            Some(event.deduped_by([uid.clone(), why]))
+        }
+        DoNotDisrupt::Until(end) => {
+            let end = time::to_rfc3339(end);
+            let message = format!("Do-not-disrupt grace period elapses at {end}");
+            let event = Event::new(EventType::Normal, "DoNotDisruptUntil", involved(), message);
+            Some(event.deduped_by([uid.clone(), end]))
+        }
+        DoNotDisrupt::Elapsed(_) => {
+            let message = "Do-not-disrupt grace period has elapsed, the pod may be disrupted";
+            let event = Event::new(EventType::Normal, "DoNotDisruptGracePeriodElapsed", involved(), message);
+            Some(event.deduped_by([uid.clone()]))
+        }
+    }
+}
+
 /// The line that tells of the taint (surface §8.2).
 pub(crate) fn log_taint(node: &str) {
     let taint = crate::api::labels::disrupted_taint();
@@ -86,6 +117,25 @@ pub(crate) fn log_taint(node: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_protection_that_means_nothing_or_ends_is_told() {
+        let now: DateTime<Utc> = "2026-03-02T09:30:00Z".parse().unwrap();
+        let told = |value: &str| {
+            let object = serde_json::json!({
+                "metadata": { "name": "p", "namespace": "ns", "uid": "u", "annotations": { "karpenter.sh/do-not-disrupt": value } },
+                "spec": { "containers": [] }, "status": { "startTime": "2026-03-02T09:00:00Z" },
+            });
+            let entry = crate::cluster::entries::Reader::new().pod(&serde_json::from_value(object).unwrap());
+            protection(&entry, now).map(|event| (event.reason.into_owned(), event.message))
+        };
+        assert_eq!(told("true"), None);
+        assert_eq!(told("false").unwrap().0, "InvalidDoNotDisruptAnnotation");
+        let (reason, message) = told("1h").unwrap();
+        assert_eq!(reason, "DoNotDisruptUntil");
+        assert!(message.ends_with("2026-03-02T10:00:00Z"), "{message}");
+        assert_eq!(told("10m").unwrap().0, "DoNotDisruptGracePeriodElapsed");
+    }
 
     #[test]
     fn at_most_five_attachments_are_named() {

@@ -187,6 +187,9 @@ impl NodeTermination {
         {
             claim.set_unknown(conditions::DRAINED, "Draining", "", now);
         }
+        for event in pass.pods.iter().filter_map(|pod| events::protection(pod, now)) {
+            self.kit.recorder.publish(event);
+        }
         let drain = next_pass(&pass.pods, pass.termination, now);
         for forced in &drain.force {
             self.force(forced, pass.termination).await?;

@@ -2,16 +2,18 @@
 //! disruption controller acts on the marks.
 
 use super::save::save;
-use crate::api::{Conditioned, GoDuration, NodeClaim, conditions};
+use crate::api::{Conditioned, GoDuration, NodeClaim, conditions, time};
 use crate::cloud::error::Remedy;
-use crate::cluster::Key;
 use crate::cluster::entries::PoolEntry;
+use crate::cluster::{Key, Snapshot};
 use crate::controllers::Kit;
 use crate::k8s::queue::{Next, ReconcileError, Reconciler};
 use crate::lifecycle::consolidatable::{self, Consolidatable, Quiet};
 use crate::lifecycle::drift;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How often drift is looked for without a change (lifecycle 11.4).
@@ -21,6 +23,8 @@ const LOOK_AGAIN: Duration = Duration::from_mins(5);
 #[derive(Debug)]
 pub struct Marks {
     kit: Kit,
+    /// When the type of each claim, by its UID, was last found among those sold.
+    sold: Mutex<BTreeMap<String, DateTime<Utc>>>,
 }
 
 #[async_trait]
@@ -31,6 +35,7 @@ impl Reconciler for Marks {
         let snapshot = self.kit.cluster.snapshot().await.map_err(ReconcileError::new)?;
         let kinds = self.kit.provider.node_class_kinds();
         let entry = snapshot.claim(&key.name).filter(|claim| claim.is_managed(kinds));
+        self.forget(&snapshot);
         let Some(entry) = entry.filter(|claim| !claim.facts.is_deleting()) else {
             return Ok(Next::Done);
         };
@@ -53,7 +58,10 @@ impl Reconciler for Marks {
 impl Marks {
     /// The controller.
     pub fn new(kit: Kit) -> Self {
-        Self { kit }
+        Self {
+            kit,
+            sold: Mutex::default(),
+        }
     }
 
     /// Sets or takes away Drifted (lifecycle 11.4).
@@ -67,6 +75,7 @@ impl Marks {
         }
         let reason = match drift::reason(pool, claim) {
             Some(reason) => Some(reason.to_owned()),
+            None if !self.is_sold(pool, claim, now).await? => Some(drift::INSTANCE_TYPE_NOT_FOUND.to_owned()),
             None => match self.kit.provider.drifted(claim).await {
                 Ok(reason) => reason.filter(|reason| !reason.is_empty()),
                 // the condition stays as it was
@@ -89,6 +98,44 @@ impl Marks {
         }
         Ok(Next::After(LOOK_AGAIN))
     }
+}
+
+impl Marks {
+    /// Whether what the claim was launched as is still sold (lifecycle 11.5); asked for rarely, since offers change rarely.
+    async fn is_sold(&self, pool: &PoolEntry, claim: &NodeClaim, now: DateTime<Utc>) -> Result<bool, ReconcileError> {
+        let found = self.found().get(claim.uid()).copied();
+        if !drift::type_is_due(time::created(&claim.metadata), found, now) {
+            // what was not found a moment ago is not found yet
+            return Ok(!is_missing(claim));
+        }
+        let types = self.kit.provider.instance_types(&pool.facts).await;
+        let is_sold = drift::is_sold(claim, &types.map_err(ReconcileError::new)?);
+        if is_sold {
+            self.found().insert(claim.uid().to_owned(), now);
+        }
+        Ok(is_sold)
+    }
+
+    /// Forgets claims that are gone, once there are more than twice as many as there are claims.
+    fn forget(&self, snapshot: &Snapshot) {
+        let claims = &snapshot.objects.claims;
+        let mut found = self.found();
+        if found.len() > claims.len().saturating_mul(2) {
+            let live: BTreeSet<&str> = claims.values().map(|claim| claim.uid()).collect();
+            found.retain(|uid, _| live.contains(uid.as_str()));
+        }
+    }
+
+    fn found(&self) -> MutexGuard<'_, BTreeMap<String, DateTime<Utc>>> {
+        self.sold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the claim is marked because its type is not sold.
+fn is_missing(claim: &NodeClaim) -> bool {
+    claim
+        .condition(conditions::DRIFTED)
+        .is_some_and(|condition| condition.is_true() && condition.reason == drift::INSTANCE_TYPE_NOT_FOUND)
 }
 
 /// Sets or takes away Consolidatable (lifecycle 11.3).
