@@ -75,6 +75,20 @@ fn instance_type() -> InstanceType {
     )
 }
 
+fn metrics() -> (Exposition, Arc<Metrics>) {
+    let exposition = Exposition::new();
+    let build = BuildInfo {
+        version: "1",
+        commit: "",
+        arch: "amd64",
+        compiler: "",
+        node_class_kind: "class",
+        node_class_label: "class_label",
+    };
+    let metrics = Arc::new(Metrics::new(&exposition, build).unwrap());
+    (exposition, metrics)
+}
+
 fn crd(file: &str) -> Value {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("crds")
@@ -174,16 +188,7 @@ impl World {
     }
 
     fn wire(api: ApiServer, provider: Arc<FakeProvider>, clock: &SharedClock) -> Self {
-        let exposition = Exposition::new();
-        let build = BuildInfo {
-            version: "1",
-            commit: "",
-            arch: "amd64",
-            compiler: "",
-            node_class_kind: "class",
-            node_class_label: "class_label",
-        };
-        let metrics = Arc::new(Metrics::new(&exposition, build).unwrap());
+        let (exposition, metrics) = metrics();
         let queues = BorderMetrics::new(exposition.registry()).unwrap();
         let limits = Limits {
             qps: 10_000.0,
