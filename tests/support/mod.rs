@@ -16,3 +16,4 @@
 )]
 
 pub mod controlplane;
+pub mod stage;
