@@ -29,7 +29,7 @@ use crate::controllers::provisioning::{
     Batcher, NodeTrigger, Place, PodTrigger, Provisioner, Settings as ProvisioningSettings, Windows,
 };
 use crate::k8s::cluster_task::ClusterTask;
-use crate::k8s::queue::{BackOff, Mode, Queue, QueueSettings, Reconciler, Singleton, Wake, workers_at};
+use crate::k8s::queue::{BackOff, Mode, Queue, QueueSettings, Reconciler, Singleton, Subject, Wake, workers_at};
 use crate::scheduling::{self, DeviceClaims};
 use std::fmt;
 use std::sync::Arc;
@@ -156,7 +156,7 @@ fn provider(starter: &mut Starter<'_>, options: &Options, clock: &SharedClock) {
     });
     let capacity = Capacity::new(Arc::clone(&borders.provider), borders.cluster.clone());
     starter.queue(
-        QueueSettings::new("instancetype.capacity", 10),
+        QueueSettings::new("instancetype.capacity", 10).about(Subject::NODE),
         capacity,
         |change, _| of_kind(change, Kind::Node),
     );
@@ -177,22 +177,22 @@ fn nodepools(starter: &mut Starter<'_>, kits: &Kits) {
         _ => of_kind(change, Kind::NodePool),
     };
     starter.queue(
-        QueueSettings::new("nodepool.hash", 10),
+        QueueSettings::new("nodepool.hash", 10).about(Subject::NODE_POOL),
         Hash::new(kits.of("nodepool.hash")),
         pools,
     );
     starter.queue(
-        QueueSettings::new("nodepool.validation", 10),
+        QueueSettings::new("nodepool.validation", 10).about(Subject::NODE_POOL),
         Validation::new(kits.of("nodepool.validation")),
         pools,
     );
     starter.queue(
-        QueueSettings::new("nodepool.readiness", 10),
+        QueueSettings::new("nodepool.readiness", 10).about(Subject::NODE_POOL),
         Readiness::new(kits.of("nodepool.readiness")),
         pools_and_classes,
     );
     starter.queue(
-        QueueSettings::new("nodepool.counter", 10),
+        QueueSettings::new("nodepool.counter", 10).about(Subject::NODE_POOL),
         Counter::new(kits.of("nodepool.counter")),
         |change, _| {
             // it paces itself; only a new pool starts it (lifecycle 12.2)
@@ -209,10 +209,11 @@ fn nodeclaims(starter: &mut Starter<'_>, kits: &Kits, cores: usize, orders: Arc<
     let lifecycle = Lifecycle::new(kits.of("nodeclaim.lifecycle"), orders, Arc::clone(&health));
     // lifecycle 0.7
     let settings = QueueSettings::new("nodeclaim.lifecycle", workers_at(cores, 1000, 5000))
+        .about(Subject::NODE_CLAIM)
         .with_back_off(BackOff::doubling(Duration::from_secs(1), Duration::from_mins(1)));
     starter.queue(settings, lifecycle, claims_and_nodes);
     starter.queue(
-        QueueSettings::new("nodepool.registrationhealth", 10),
+        QueueSettings::new("nodepool.registrationhealth", 10).about(Subject::NODE_POOL),
         SharedHealth(health),
         |change, cluster| match change.kind {
             Kind::NodeClass => cluster.objects().pools.keys().cloned().collect(),
@@ -221,23 +222,23 @@ fn nodeclaims(starter: &mut Starter<'_>, kits: &Kits, cores: usize, orders: Arc<
     );
     let claims = |change: &Change, _: &Cluster| of_kind(change, Kind::NodeClaim);
     starter.queue(
-        QueueSettings::new("nodeclaim.hydration", 10),
+        QueueSettings::new("nodeclaim.hydration", 10).about(Subject::NODE_CLAIM),
         ClaimHydration::new(kits.of("nodeclaim.hydration")),
         claims,
     );
     starter.queue(
-        QueueSettings::new("nodeclaim.expiration", 10),
+        QueueSettings::new("nodeclaim.expiration", 10).about(Subject::NODE_CLAIM),
         Expirer::new(kits.of("nodeclaim.expiration")),
         claims,
     );
     let nodes = |change: &Change, _: &Cluster| of_kind(change, Kind::Node);
     starter.queue(
-        QueueSettings::new("nodelink", 10),
+        QueueSettings::new("nodelink", 10).about(Subject::NODE),
         Link::new(kits.of("nodelink")),
         nodes,
     );
     starter.queue(
-        QueueSettings::new("node.hydration", 10),
+        QueueSettings::new("node.hydration", 10).about(Subject::NODE),
         NodeHydration::new(kits.of("node.hydration")),
         nodes,
     );
@@ -248,13 +249,13 @@ fn provisioning(starter: &mut Starter<'_>, kits: &Kits, cores: usize, options: &
     let pods = PodTrigger::new(kits.of("provisioner.trigger.pod"), batcher.clone());
     let workers = workers_at(cores, 10, 1000);
     starter.queue(
-        QueueSettings::new("provisioner.trigger.pod", workers),
+        QueueSettings::new("provisioner.trigger.pod", workers).about(Subject::POD),
         pods,
         |change, _| of_kind(change, Kind::Pod),
     );
     let nodes = NodeTrigger::new(kits.of("provisioner.trigger.node"), batcher.clone());
     starter.queue(
-        QueueSettings::new("provisioner.trigger.node", workers),
+        QueueSettings::new("provisioner.trigger.node", workers).about(Subject::NODE),
         nodes,
         |change, _| of_kind(change, Kind::Node),
     );

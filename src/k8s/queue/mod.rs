@@ -14,8 +14,10 @@
 mod run;
 mod settings;
 mod singleton;
+mod span;
 mod state;
 
 pub use run::{Queue, Reconciler};
 pub use settings::{BackOff, Mode, Next, QueueSettings, ReconcileError, Weight, workers_at};
 pub use singleton::{Singleton, Wake};
+pub use span::Subject;

@@ -1,6 +1,7 @@
 //! The queue's handle and the loop that works it off.
 
 use super::settings::{Mode, Next, QueueSettings, ReconcileError, Weight};
+use super::span;
 use super::state::{Added, Book};
 use crate::k8s::bucket::TokenBucket;
 use crate::k8s::metrics::{BorderMetrics, ReconcileResult};
@@ -12,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 /// Works on one key: observe, decide, act, record.
 #[async_trait]
@@ -192,8 +194,9 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
         while !stop.is_cancelled() {
             if let Some(key) = self.take() {
                 let started = Instant::now();
-                let outcome = reconciler.reconcile(&key).await;
-                self.end(&key, started, outcome);
+                let span = self.span(&key);
+                let outcome = reconciler.reconcile(&key).instrument(span.clone()).await;
+                span.in_scope(|| self.end(&key, started, outcome));
                 continue;
             }
             self.wait(&stop).await;
@@ -207,8 +210,10 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
             while !stop.is_cancelled() && tasks.len() < self.shared.settings.workers {
                 let Some(key) = self.take() else { break };
                 let (reconciler, owned, started) = (Arc::clone(&reconciler), key.clone(), Instant::now());
-                let handle = tasks.spawn(async move { reconciler.reconcile(&owned).await });
-                keys.insert(handle.id(), (key, started));
+                let span = self.span(&key);
+                let inside = span.clone();
+                let handle = tasks.spawn(async move { reconciler.reconcile(&owned).await }.instrument(inside));
+                keys.insert(handle.id(), (key, started, span));
             }
             if stop.is_cancelled() && tasks.is_empty() {
                 return;
@@ -220,13 +225,17 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
                         Ok((id, outcome)) => (id, outcome),
                         Err(error) => (error.id(), Err(self.broken(error))),
                     };
-                    if let Some((key, started)) = keys.remove(&id) {
-                        self.end(&key, started, outcome);
+                    if let Some((key, started, span)) = keys.remove(&id) {
+                        span.in_scope(|| self.end(&key, started, outcome));
                     }
                 }
                 () = self.wait(&stop), if !stop.is_cancelled() => {}
             }
         }
+    }
+
+    fn span(&self, key: &K) -> tracing::Span {
+        span::reconcile(self.name(), self.shared.settings.subject, &format!("{key:?}"))
     }
 
     /// A reconcile that panicked counts as one that failed: one defect on one object must not stop the rest.
@@ -314,12 +323,12 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
         let name = self.name();
         match error.weight() {
             Weight::Expected => {
-                tracing::debug!(controller = name, ?key, error = %chain(error), "reconcile is tried again");
+                tracing::debug!(error = %chain(error), "reconcile is tried again");
                 self.retry(key, error.pause());
             }
             Weight::Failure => {
                 self.shared.metrics.reconcile_errors.with_label_values(&[name]).inc();
-                tracing::error!(controller = name, ?key, error = %chain(error), "Reconciler error");
+                tracing::error!(error = %chain(error), "Reconciler error");
                 self.retry(key, error.pause());
             }
             Weight::Terminal => {
@@ -329,7 +338,7 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
                     .reconcile_terminal_errors
                     .with_label_values(&[name])
                     .inc();
-                tracing::error!(controller = name, ?key, error = %chain(error), "Reconciler error");
+                tracing::error!(error = %chain(error), "Reconciler error");
                 self.book().forget(key);
             }
         }

@@ -159,6 +159,8 @@ pub struct QueueSettings {
     pub capacity: usize,
     /// Where reconciles run.
     pub mode: Mode,
+    /// What its keys name, for log lines.
+    pub subject: Option<super::span::Subject>,
 }
 
 impl QueueSettings {
@@ -170,7 +172,14 @@ impl QueueSettings {
             back_off: BackOff::generic(),
             capacity: 100_000,
             mode: Mode::Spawned,
+            subject: None,
         }
+    }
+
+    /// The same with keys that name objects of this kind.
+    pub fn about(mut self, subject: super::span::Subject) -> Self {
+        self.subject = Some(subject);
+        self
     }
 
     /// The same with another back-off.

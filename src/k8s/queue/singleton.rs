@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 /// Wakes a [`Singleton`] before its time; cheap to clone, any number of wakes before the next run count as one.
 #[derive(Debug, Clone, Default)]
@@ -66,14 +67,15 @@ impl Singleton {
             let _ = self.wake.0.notified().now_or_never();
             let started = Instant::now();
             self.metrics.active_workers.with_label_values(&[self.name]).set(1);
-            let outcome = work().await;
+            let span = super::span::run(self.name);
+            let outcome = work().instrument(span.clone()).await;
             self.metrics.active_workers.with_label_values(&[self.name]).set(0);
             let took = started.elapsed().as_secs_f64();
             self.metrics
                 .reconcile_seconds
                 .with_label_values(&[self.name])
                 .observe(took);
-            let pause = self.pause_after(outcome, &mut failures);
+            let pause = span.in_scope(|| self.pause_after(outcome, &mut failures));
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
@@ -96,10 +98,10 @@ impl Singleton {
             Err(error) => {
                 *failures = failures.saturating_add(1);
                 if error.weight() == Weight::Expected {
-                    tracing::debug!(controller = self.name, %error, "run is tried again");
+                    tracing::debug!(%error, "run is tried again");
                 } else {
                     self.metrics.reconcile_errors.with_label_values(&[self.name]).inc();
-                    tracing::error!(controller = self.name, %error, "Reconciler error");
+                    tracing::error!(%error, "Reconciler error");
                 }
                 let pause = self.back_off.pause(*failures).max(error.pause().unwrap_or_default());
                 (ReconcileResult::Error, pause)
