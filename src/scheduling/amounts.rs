@@ -1,6 +1,6 @@
 //! Resources as columns: each resource name of a pass has a place, and a list is the amounts at those places, in exact nanos.
 
-use crate::resources::{Quantity, ResourceList};
+use crate::resources::ResourceList;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -34,14 +34,6 @@ impl Places {
     /// How many places there are.
     pub(super) fn len(&self) -> usize {
         self.names.len()
-    }
-
-    /// A list as amounts; names without a place get one.
-    pub(super) fn amounts(&mut self, list: &ResourceList) -> Amounts {
-        for (name, _) in list.iter() {
-            self.place(name);
-        }
-        self.known_amounts(list)
     }
 
     /// A list as amounts; names without a place are left out.
@@ -87,9 +79,4 @@ pub(super) fn sum<'a>(lists: impl Iterator<Item = &'a ResourceList>) -> Resource
     let mut result = ResourceList::new();
     lists.for_each(|list| result.add(list));
     result
-}
-
-/// A quantity of so many nanos, for messages.
-pub(super) fn quantity(nanos: i128) -> Quantity {
-    Quantity::from_nanos(nanos, crate::resources::Format::DecimalSi)
 }

@@ -193,11 +193,6 @@ impl Symbols {
         &self.table(key).names[value.index()]
     }
 
-    /// The symbol of a value that is known already.
-    pub(super) fn known_value(&self, key: Key, name: &str) -> Option<Value> {
-        self.table(key).index.get(name).copied()
-    }
-
     #[allow(clippy::indexing_slicing)] // requirements are only made by `intern`
     pub(super) fn terms(&self, req: Req) -> &Terms {
         &self.reqs[req.0 as usize]

@@ -25,8 +25,6 @@ pub(super) struct Template {
     pub(super) overhead_list: ResourceList,
     pub(super) daemon_ports: Vec<HostPort>,
     pub(super) limits: Limits,
-    /// The keys for which it wants a least number of values.
-    pub(super) min_values: Vec<(Key, u32)>,
 }
 
 /// What is left of a pool's limits.
@@ -177,7 +175,6 @@ pub(super) fn template(
             .flat_map(|daemon| daemon.constraints.ports.iter().cloned())
             .collect(),
         limits: Limits::of(pool, problem, places),
-        min_values,
     })
 }
 

@@ -1,8 +1,9 @@
 //! Which pods count for what (scheduling §3).
 
-use super::{Pod, Standing};
+use super::Pod;
 use crate::api::GoDuration;
 use chrono::{DateTime, TimeDelta, Utc};
+use std::sync::Arc;
 
 /// The phase of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,6 +41,41 @@ impl DoNotDisrupt {
     pub const fn protects(&self) -> bool {
         matches!(self, Self::InForce | Self::Until(_))
     }
+}
+
+/// Where a pod stands in its life.
+#[derive(Debug, Clone, Default)]
+pub struct Standing {
+    /// Its phase.
+    pub phase: Phase,
+    /// The node it is bound to.
+    pub node: Option<Arc<str>>,
+    /// It pre-empts others and is about to fit there.
+    pub nominated_node: Option<String>,
+    /// The scheduler said that it fits nowhere (scheduling 3-1).
+    pub unschedulable: bool,
+    /// When it was asked to go.
+    pub deleted: Option<DateTime<Utc>>,
+    /// When its containers began.
+    pub started: Option<DateTime<Utc>>,
+    /// The Ready condition, where there is one.
+    pub ready: Option<bool>,
+    /// Owned by a DaemonSet (scheduling 3-2).
+    pub daemon: bool,
+    /// Owned by a StatefulSet.
+    pub stateful: bool,
+    /// Owned by a Node: a static pod.
+    pub mirror: bool,
+    /// The annotation that protects it from disruption, as written.
+    pub do_not_disrupt: Option<String>,
+    /// The annotation that says what deleting it costs, as written.
+    pub deletion_cost: Option<String>,
+    /// Its priority.
+    pub priority: Option<i32>,
+    /// Seconds it wants for an orderly end.
+    pub grace_seconds: Option<i64>,
+    /// The DaemonSet (or other controller) that owns it: kind and name.
+    pub controller: Option<(Arc<str>, Arc<str>)>,
 }
 
 impl Standing {

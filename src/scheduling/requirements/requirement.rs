@@ -201,11 +201,6 @@ impl Requirement {
         self.values.iter().map(AsRef::as_ref)
     }
 
-    /// The listed values, shared.
-    pub(crate) fn shared_values(&self) -> &BTreeSet<Arc<str>> {
-        &self.values
-    }
-
     /// Whether the listed values are those excluded.
     pub const fn is_complement(&self) -> bool {
         self.complement

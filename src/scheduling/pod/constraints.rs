@@ -1,0 +1,166 @@
+//! What limits where a pod can go, as users write it.
+
+use super::Selector;
+use crate::scheduling::ports::HostPort;
+use crate::scheduling::requirements::{Operator, Requirement, Requirements};
+use crate::scheduling::taints::Toleration;
+use std::collections::BTreeMap;
+
+/// Everything that limits where a pod can go. Two pods with equal constraints, requests, labels and namespace are interchangeable.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Constraints {
+    /// Labels the node must have.
+    pub node_selector: BTreeMap<String, String>,
+    /// Required node affinity: one of these terms must hold. None when there is no such affinity.
+    pub required_terms: Vec<NodeTerm>,
+    /// Preferred node affinity.
+    pub preferred_terms: Vec<Weighted<NodeTerm>>,
+    /// Pods it must be near.
+    pub affinity: Vec<PodTerm>,
+    /// Pods it would like to be near.
+    pub preferred_affinity: Vec<Weighted<PodTerm>>,
+    /// Pods it must be far from.
+    pub anti_affinity: Vec<PodTerm>,
+    /// Pods it would like to be far from.
+    pub preferred_anti_affinity: Vec<Weighted<PodTerm>>,
+    /// How it wants to be spread.
+    pub spread: Vec<Spread>,
+    /// The taints it tolerates.
+    pub tolerations: Vec<Toleration>,
+    /// Ports it takes on the node.
+    pub ports: Vec<HostPort>,
+    /// Names of the claims (in its namespace) whose volumes it mounts, in order.
+    pub volume_claims: Vec<String>,
+    /// It asks for devices by resource claim (scheduling 4-7).
+    pub resource_claims: bool,
+}
+
+/// A preference and how much it weighs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Weighted<T> {
+    /// Its weight.
+    pub weight: i32,
+    /// What is preferred.
+    pub term: T,
+}
+
+/// One term of node affinity.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeTerm {
+    /// What labels must be, as written.
+    pub expressions: Vec<Expression>,
+    /// It also selects by field, which is not supported (scheduling 4-4).
+    pub match_fields: bool,
+}
+
+/// One expression of a node affinity term, as written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Expression {
+    /// The label.
+    pub key: String,
+    /// The operator as written.
+    pub operator: String,
+    /// The values.
+    pub values: Vec<String>,
+}
+
+/// One term of pod affinity or anti-affinity.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodTerm {
+    /// The label that makes nodes near to each other.
+    pub topology_key: String,
+    /// The pods meant; none selects nothing.
+    pub selector: Option<Selector>,
+    /// Namespaces by name.
+    pub namespaces: Vec<String>,
+    /// Namespaces by their labels.
+    pub namespace_selector: Option<Selector>,
+}
+
+/// Whether a spread constraint binds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WhenUnsatisfiable {
+    /// It does.
+    DoNotSchedule,
+    /// It is a preference.
+    ScheduleAnyway,
+}
+
+/// Whether spreading looks at what a pod says about nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NodePolicy {
+    /// Only nodes that the pod could use count.
+    Honor,
+    /// All nodes count.
+    Ignore,
+}
+
+/// One topology spread constraint.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Spread {
+    /// The label whose values are the domains.
+    pub topology_key: String,
+    /// How much fuller than the emptiest a domain may be.
+    pub max_skew: i32,
+    /// Fewer domains than this count as an empty one.
+    pub min_domains: Option<i32>,
+    /// Whether it binds.
+    pub when_unsatisfiable: WhenUnsatisfiable,
+    /// The pods counted; none selects nothing.
+    pub selector: Option<Selector>,
+    /// Whether node affinity decides which nodes count; Honor unless said.
+    pub node_affinity: NodePolicy,
+    /// Whether taints decide which nodes count; Ignore unless said.
+    pub node_taints: NodePolicy,
+    /// Labels whose value on the pod is added to the selector.
+    pub match_label_keys: Vec<String>,
+}
+
+/// Whether the heaviest preference is taken as if it were required (scheduling 5-16).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Preferences {
+    /// It is.
+    Respect,
+    /// Preferences are left out ("strict").
+    Ignore,
+}
+
+impl Expression {
+    /// The requirement it means. An unknown operator allows nothing; the API server refuses it.
+    pub fn requirement(&self) -> Requirement {
+        match self.operator.parse::<Operator>() {
+            Ok(operator) => Requirement::new(&self.key, operator, self.values.iter().map(String::as_str)),
+            Err(_) => Requirement::does_not_exist(&self.key),
+        }
+    }
+}
+
+impl NodeTerm {
+    /// What labels must be; fields are not looked at (scheduling 5-16).
+    pub fn requirements(&self) -> Requirements {
+        self.expressions.iter().map(Expression::requirement).collect()
+    }
+}
+
+impl Constraints {
+    /// The requirements on a node's labels: selector, first required term and, if respected, the heaviest preferred one (scheduling 5-16).
+    pub fn node_requirements(&self, preferences: Preferences) -> Requirements {
+        let mut result = Requirements::from_labels(&self.node_selector);
+        if preferences == Preferences::Respect
+            && let Some(heaviest) = heaviest(&self.preferred_terms)
+        {
+            result.add_all(&heaviest.term.requirements());
+        }
+        if let Some(first) = self.required_terms.first() {
+            result.add_all(&first.requirements());
+        }
+        result
+    }
+}
+
+/// The first of the heaviest preferences.
+fn heaviest<T>(preferences: &[Weighted<T>]) -> Option<&Weighted<T>> {
+    preferences
+        .iter()
+        .reduce(|best, next| if next.weight > best.weight { next } else { best })
+}
