@@ -9,10 +9,14 @@ mod algebra;
 mod answer;
 #[path = "conformance/compare.rs"]
 mod compare;
+#[path = "conformance/feasibility.rs"]
+mod feasibility;
 #[path = "conformance/folder.rs"]
 mod folder;
 #[path = "conformance/machines.rs"]
 mod machines;
+#[path = "conformance/neighbours.rs"]
+mod neighbours;
 #[path = "conformance/predicates.rs"]
 mod predicates;
 #[path = "conformance/removal.rs"]

@@ -7,10 +7,12 @@
 use super::amounts::Places;
 use super::bits;
 use super::instance_type::InstanceType;
+use super::labels;
 use super::results::Ties;
 use super::symbols::{Key, Req, Set, Symbols, Unknown};
 use crate::resources::ResourceList;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Types by what they require of one key.
@@ -33,6 +35,7 @@ struct SizeColumn {
 #[derive(Debug)]
 struct Way {
     set: Set,
+    capacity_types: Vec<Arc<str>>,
     types: Vec<u64>,
     prices: Vec<(usize, f64)>,
 }
@@ -44,6 +47,7 @@ pub(super) type PriceOrder = Arc<[(u32, f64)]>;
 #[derive(Debug)]
 pub(super) struct Columns {
     pub(super) types: Arc<[Arc<InstanceType>]>,
+    pub(super) names: Vec<Arc<str>>,
     words: usize,
     sets: Vec<Set>,
     keys: FxHashMap<Key, KeyColumn>,
@@ -62,6 +66,7 @@ impl Columns {
     pub(super) fn new(types: &Arc<[Arc<InstanceType>]>, symbols: &mut Symbols, places: &Places) -> Self {
         let mut result = Self {
             types: Arc::clone(types),
+            names: types.iter().map(|kind| Arc::from(kind.name.as_str())).collect(),
             words: bits::words(types.len()),
             sets: Vec::with_capacity(types.len()),
             keys: FxHashMap::default(),
@@ -118,8 +123,10 @@ impl Columns {
         {
             let set = symbols.wish(&offering.requirements).set;
             let place = self.ways.iter().position(|way| way.set == set).unwrap_or_else(|| {
+                let kind = offering.requirements.get(labels::CAPACITY_TYPE);
                 self.ways.push(Way {
                     set,
+                    capacity_types: kind.into_iter().flat_map(|kind| kind.values().map(Arc::from)).collect(),
                     types: vec![0; self.words],
                     prices: Vec::new(),
                 });
@@ -174,6 +181,17 @@ impl Columns {
         for way in &self.ways {
             if symbols.combine(set, way.set, Unknown::AllowWellKnown).is_some() {
                 bits::join(&mut result, &way.types);
+            }
+        }
+        result
+    }
+
+    /// The capacity types of what can be bought of these types under the set (scheduling 21-3).
+    pub(super) fn capacity_types(&self, set: Set, types: &[u64], symbols: &mut Symbols) -> BTreeSet<Arc<str>> {
+        let mut result = BTreeSet::new();
+        for way in self.ways.iter().filter(|way| bits::meet(&way.types, types)) {
+            if symbols.combine(set, way.set, Unknown::AllowWellKnown).is_some() {
+                result.extend(way.capacity_types.iter().cloned());
             }
         }
         result

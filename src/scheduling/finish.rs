@@ -6,14 +6,13 @@ use super::pass::Pass;
 use super::planned::Planned;
 use super::pod::Pod;
 use super::problem::Pool;
-use super::requirements::{Requirement, Requirements, Undefined};
+use super::requirements::{Operator, Requirement, Requirements};
 use super::results::{ExistingPlacement, MinValuesPolicy, NewClaim, PodError, Reason, Results};
 use super::solve::Rounds;
 use super::symbols::{Key, Set};
 use super::templates::{min_values, short_of_values};
 use super::{amounts, bits};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
@@ -90,16 +89,36 @@ impl Pass<'_> {
             }));
             return;
         }
-        let Some(template) = self.templates.get(claim.template) else {
+        let Self {
+            templates,
+            symbols,
+            problem,
+            ..
+        } = self;
+        let Some(template) = templates.get(claim.template) else {
             return;
         };
-        let Some(pool) = self.problem.pools.get(template.pool) else {
+        let Some(pool) = problem.pools.get(template.pool) else {
             return;
         };
-        let requirements = texts
+        let mut requirements = texts
             .entry(claim.set)
-            .or_insert_with(|| self.symbols.to_requirements(claim.set))
+            .or_insert_with(|| symbols.to_requirements(claim.set))
             .clone();
+        let mut types = vec![0; template.columns.words()];
+        kept.types.iter().for_each(|at| bits::insert(&mut types, *at as usize));
+        let minimum = requirements
+            .get(labels::INSTANCE_TYPE)
+            .and_then(Requirement::min_values);
+        let names = kept
+            .types
+            .iter()
+            .filter_map(|at| template.columns.names.get(*at as usize).cloned());
+        requirements.add(Requirement::new(labels::INSTANCE_TYPE, Operator::In, names).with_min_values(minimum));
+        let capacity_types = template.columns.capacity_types(claim.set, &types, symbols);
+        if !capacity_types.is_empty() {
+            requirements.add(Requirement::new(labels::CAPACITY_TYPE, Operator::In, capacity_types));
+        }
         let kinds = kept
             .types
             .iter()
@@ -117,7 +136,7 @@ impl Pass<'_> {
         &self,
         claim: &Planned,
         pool: &Pool,
-        mut requirements: Requirements,
+        requirements: Requirements,
         kinds: Vec<Arc<InstanceType>>,
         (pods, requests): (Vec<Arc<Pod>>, crate::resources::ResourceList),
     ) -> NewClaim {
@@ -132,20 +151,6 @@ impl Pass<'_> {
             kinds.iter().any(|kind| has_price_overlay(kind)),
             PRICE_OVERLAY,
         ));
-        let capacity_types = self.capacity_types(&requirements, &kinds);
-        let names = kinds.iter().map(|kind| kind.name.as_str());
-        let minimum = requirements
-            .get(labels::INSTANCE_TYPE)
-            .and_then(Requirement::min_values);
-        let named = Requirement::new(labels::INSTANCE_TYPE, super::Operator::In, names).with_min_values(minimum);
-        requirements.add(named);
-        if !capacity_types.is_empty() {
-            requirements.add(Requirement::new(
-                labels::CAPACITY_TYPE,
-                super::Operator::In,
-                capacity_types,
-            ));
-        }
         let mut all_labels = pool.claim_labels();
         all_labels.extend(requirements.resolved_labels(&self.problem.well_known));
         NewClaim {
@@ -157,29 +162,6 @@ impl Pass<'_> {
             labels: all_labels,
             annotations,
         }
-    }
-
-    fn capacity_types(&self, requirements: &Requirements, kinds: &[Arc<InstanceType>]) -> BTreeSet<String> {
-        let well_known = &self.problem.well_known;
-        let mut result: BTreeSet<String> = BTreeSet::new();
-        for offering in kinds
-            .iter()
-            .flat_map(|kind| &kind.offerings)
-            .filter(|o| o.availability.is_available())
-        {
-            let Some(kind) = offering.requirements.get(labels::CAPACITY_TYPE) else {
-                continue;
-            };
-            let new = kind.values().any(|value| !result.contains(value));
-            if new
-                && requirements
-                    .compatible(&offering.requirements, Undefined::Allow(well_known))
-                    .is_ok()
-            {
-                result.extend(kind.values().map(str::to_owned));
-            }
-        }
-        result
     }
 
     /// The cheapest types, as many as are kept; in Strict mode they must still have enough values (scheduling 21-2).

@@ -30,6 +30,7 @@
 //! again (`shapes::Memory`); planned claims are kept in the order they are tried (`line`).
 
 mod amounts;
+mod ask;
 mod bits;
 mod columns;
 mod existing;
@@ -60,6 +61,7 @@ mod templates;
 mod topology;
 pub mod validation;
 pub mod volumes;
+mod what_if;
 
 pub use instance_type::{Availability, CapacityType, InstanceType, Offering, Overhead, adjusted_price};
 pub use labels::WellKnownLabels;
@@ -73,3 +75,4 @@ pub use results::{
 pub use solve::{Prepared, Rounds, solve};
 pub use taints::{Taint, Toleration};
 pub use volumes::{PersistentVolume, StorageClass, VolumeClaim, VolumeError, Volumes};
+pub use what_if::{WhatIf, what_if};

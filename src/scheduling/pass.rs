@@ -1,6 +1,7 @@
 //! Everything a pass works with, prepared from its problem (scheduling §13).
 
 use super::amounts::Places;
+use super::ask::Buffers;
 use super::columns::Columns;
 use super::existing::{self, Existing};
 use super::line::Line;
@@ -52,7 +53,7 @@ pub(super) struct Pass<'a> {
     pub(super) placements: u64,
     /// Each placement with the shape of its pod, in order.
     pub(super) seats: Vec<(usize, Seat)>,
-    pub(super) scratch: Vec<u64>,
+    pub(super) buffers: Buffers,
 }
 
 impl<'a> Pass<'a> {
@@ -110,7 +111,7 @@ impl<'a> Pass<'a> {
             soft_taints: if soft { SoftTaints::Exist } else { SoftTaints::None },
             placements: 0,
             seats: Vec::new(),
-            scratch: Vec::new(),
+            buffers: Buffers::default(),
         };
         pass.watch_bound_pods(&excluded);
         drop(excluded);

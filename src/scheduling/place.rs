@@ -1,16 +1,16 @@
 //! Placing one pod: on a machine that exists, on a claim planned in this pass, or on a new claim (scheduling §15).
 
-use super::amounts::{self, Amounts};
+use super::amounts;
+use super::ask::{Asker, Reach};
 use super::bits;
 use super::pass::Pass;
 use super::planned::Planned;
 use super::record::{Seat, Whose};
 use super::results::MinValuesPolicy;
 use super::settle::{Candidate, Verdict, settle};
-use super::shapes::Variant;
-use super::symbols::{Key, Set, Unknown};
+use super::shapes::{Memory, Variant};
+use super::symbols::{Set, Unknown};
 use super::taints;
-use super::templates::short_of_values;
 use std::sync::Arc;
 
 impl Pass<'_> {
@@ -147,128 +147,53 @@ impl Pass<'_> {
     }
 
     fn place_on_planned(&mut self, pod: usize, shape: usize, steps: usize, variant: &Arc<Variant>) -> bool {
+        // Taken out while the claims are asked, so that asking borrows the shape as a whole.
+        let mut never = self
+            .memory(shape, steps)
+            .map(|memory| std::mem::take(&mut memory.claims))
+            .unwrap_or_default();
+        let accepted = self.first_planned(shape, variant, &mut never);
+        if let Some(memory) = self.memory(shape, steps) {
+            memory.claims = never;
+        }
+        let Some((at, set)) = accepted else { return false };
+        self.take_on_planned(at, pod, shape, variant, set);
+        self.line.grow(at);
+        true
+    }
+
+    fn memory(&mut self, shape: usize, steps: usize) -> Option<&mut Memory> {
+        self.shapes.get_mut(shape)?.memories.get_mut(steps)
+    }
+
+    fn first_planned(&mut self, shape: usize, variant: &Variant, never: &mut Vec<u64>) -> Option<(usize, Set)> {
+        let own = self.shapes.get(shape)?;
+        let reach = Reach::of(own, variant, &self.topology.groups, &self.symbols);
+        let mut asker = Asker {
+            problem: self.problem,
+            templates: &mut self.templates,
+            symbols: &mut self.symbols,
+            groups: &self.topology.groups,
+            ties: self.options.ties,
+            buffers: &mut self.buffers,
+        };
         let mut next = self.line.first();
         while let Some(at) = next {
             next = self.line.next(at);
-            let Some(memory) = self.shapes.get_mut(shape).and_then(|own| own.memories.get_mut(steps)) else {
-                return false;
-            };
-            if bits::contains(&memory.claims, at) {
+            if bits::contains(never, at) {
                 continue;
             }
-            match self.ask_planned(at, shape, variant) {
-                Verdict::Accept(set) => {
-                    self.take_on_planned(at, pod, shape, variant, set);
-                    self.line.grow(at);
-                    return true;
-                }
+            let claim = self.planned.get(at)?;
+            if !reach.includes(claim.set, asker.symbols) {
+                continue;
+            }
+            match asker.ask(claim, own, variant, MinValuesPolicy::Strict).0 {
+                Verdict::Accept(set) => return Some((at, set)),
                 Verdict::NotNow => {}
-                Verdict::Never => {
-                    if let Some(memory) = self.shapes.get_mut(shape).and_then(|own| own.memories.get_mut(steps)) {
-                        bits::insert(&mut memory.claims, at);
-                    }
-                }
+                Verdict::Never => bits::insert(never, at),
             }
         }
-        false
-    }
-
-    fn ask_planned(&mut self, at: usize, shape: usize, variant: &Variant) -> Verdict {
-        let Some(mut claim) = self.planned.get_mut(at).map(std::mem::take) else {
-            return Verdict::Never;
-        };
-        let verdict = self.ask_claim(&mut claim, shape, variant, MinValuesPolicy::Strict).0;
-        if let Some(place) = self.planned.get_mut(at) {
-            *place = claim;
-        }
-        verdict
-    }
-
-    /// Whether a claim takes the pod (scheduling 15-4); the types it would keep are left in `scratch`, and with them the `minValues` that
-    /// would have to be lowered.
-    fn ask_claim(
-        &mut self,
-        claim: &mut Planned,
-        shape: usize,
-        variant: &Variant,
-        min_values: MinValuesPolicy,
-    ) -> (Verdict, Vec<(Key, u32)>) {
-        let Self {
-            problem,
-            templates,
-            shapes,
-            symbols,
-            topology,
-            options,
-            scratch,
-            ..
-        } = self;
-        let never = (Verdict::Never, Vec::new());
-        let (Some(template), Some(own)) = (templates.get_mut(claim.template), shapes.get(shape)) else {
-            return never;
-        };
-        let Some(pool) = problem.pools.get(template.pool) else {
-            return never;
-        };
-        let constraints = &variant.constraints;
-        let mut totals: Amounts = claim.totals.clone();
-        amounts::add(&mut totals, &own.requests);
-        scratch.clear();
-        scratch.extend_from_slice(&claim.types);
-        if !template.columns.keep_large_enough(scratch, &totals)
-            || !variant.wish.host.is_none_or(|req| symbols.has(req, claim.host))
-            || !taints::tolerates_all(&pool.taints, &constraints.tolerations)
-            || constraints
-                .ports
-                .iter()
-                .any(|port| claim.ports.iter().any(|taken| taken.conflicts(port)))
-        {
-            return never;
-        }
-        let Some(combined) = symbols.combine(claim.set, variant.wish.set, Unknown::AllowWellKnown) else {
-            return never;
-        };
-        let large = scratch.clone();
-        if !bits::meet(&large, &template.columns.launchable(combined, symbols)) {
-            return never;
-        }
-        let mut verdict = Verdict::Never;
-        for alternative in &own.alternatives {
-            let candidate = Candidate {
-                host: claim.host,
-                unknown: Unknown::AllowWellKnown,
-                ties: options.ties,
-                types: Some((&mut template.columns, &large)),
-            };
-            let set = match settle(
-                combined,
-                alternative,
-                own,
-                variant,
-                candidate,
-                &topology.groups,
-                symbols,
-            ) {
-                Verdict::Accept(set) => set,
-                Verdict::NotNow => {
-                    verdict = Verdict::NotNow;
-                    continue;
-                }
-                Verdict::Never => continue,
-            };
-            scratch.copy_from_slice(&large);
-            let left = bits::keep(scratch, &template.columns.launchable(set, symbols));
-            let wanted = super::templates::min_values(set, symbols);
-            let short = short_of_values(&wanted, scratch, &template.columns, symbols);
-            if left && (short.is_empty() || min_values == MinValuesPolicy::BestEffort) {
-                return (Verdict::Accept(set), short);
-            }
-            // With rules about topology another domain may come to be chosen, which has what this one lacks.
-            if !variant.groups.is_empty() || !own.kept_away_by.is_empty() {
-                verdict = Verdict::NotNow;
-            }
-        }
-        (verdict, Vec::new())
+        None
     }
 
     fn take_on_planned(&mut self, at: usize, pod: usize, shape: usize, variant: &Variant, set: Set) {
@@ -276,13 +201,13 @@ impl Pass<'_> {
             templates,
             planned,
             shapes,
-            scratch,
+            buffers,
             ..
         } = self;
         let (Some(claim), Some(own)) = (planned.get_mut(at), shapes.get(shape)) else {
             return;
         };
-        claim.types.copy_from_slice(scratch);
+        claim.types.copy_from_slice(&buffers.kept);
         claim.set = set;
         claim.pods.push(pod);
         claim.ports.extend(variant.constraints.ports.iter().cloned());
@@ -309,8 +234,18 @@ impl Pass<'_> {
             let Some(mut claim) = self.fresh_claim(at) else {
                 continue;
             };
-            let policy = self.options.min_values;
-            let (verdict, short) = self.ask_claim(&mut claim, shape, variant, policy);
+            let Some(own) = self.shapes.get(shape) else {
+                return false;
+            };
+            let mut asker = Asker {
+                problem: self.problem,
+                templates: &mut self.templates,
+                symbols: &mut self.symbols,
+                groups: &self.topology.groups,
+                ties: self.options.ties,
+                buffers: &mut self.buffers,
+            };
+            let (verdict, short) = asker.ask(&claim, own, variant, self.options.min_values);
             match verdict {
                 Verdict::Accept(set) => {
                     claim.min_values_relaxed = !short.is_empty();
@@ -359,7 +294,7 @@ impl Pass<'_> {
         self.planned.push(claim);
         self.line.open();
         if let Some(template) = self.templates.get_mut(template) {
-            template.limits.take(&self.scratch, &template.columns);
+            template.limits.take(&self.buffers.kept, &template.columns);
         }
         self.take_on_planned(at, pod, shape, variant, set);
     }

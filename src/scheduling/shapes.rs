@@ -61,15 +61,6 @@ pub(super) struct Memory {
     pub(super) templates: Vec<u64>,
 }
 
-impl Memory {
-    /// Forgets everything.
-    pub(super) fn clear(&mut self) {
-        self.nodes.clear();
-        self.claims.clear();
-        self.templates.clear();
-    }
-}
-
 #[derive(PartialEq, Eq, Hash)]
 struct Likeness<'a> {
     namespace: &'a str,

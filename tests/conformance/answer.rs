@@ -51,6 +51,12 @@ pub struct PriceGroup {
 }
 
 impl Answer {
+    /// How many pods have a place.
+    pub fn placed(&self) -> usize {
+        self.node_claims.iter().map(|claim| claim.pods.len()).sum::<usize>()
+            + self.existing_nodes.values().map(Vec::len).sum::<usize>()
+    }
+
     /// What we answer.
     pub fn of(results: &Results, scenario: &Scenario) -> Self {
         let mut node_claims: Vec<Claim> = results

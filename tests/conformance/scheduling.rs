@@ -2,6 +2,7 @@
 
 use crate::answer::Answer;
 use crate::compare::{Level, differences};
+use crate::feasibility;
 use crate::folder;
 use crate::predicates;
 use crate::report::{Outcome, Report};
@@ -25,6 +26,11 @@ pub fn run(folder: &Path, report: &mut Report) {
                 &format!("scheduling/{family} (upstream's ties)"),
                 id,
                 by_name(scenario, &catalogs),
+            );
+            report.note(
+                &format!("scheduling/{family} (product)"),
+                id,
+                product(scenario, &catalogs),
             );
         }
     }
@@ -50,10 +56,60 @@ fn by_name(scenario: &Value, catalogs: &Catalogs) -> Outcome {
     }
 }
 
-/// Our answer. Without any usable pool nothing is tried, as in provisioning (scheduling 2-2).
-fn ours(made: &Scenario) -> Answer {
-    if made.problem.pools.is_empty() {
-        return Answer::of(&Results::default(), made);
+/// As the product answers: equal on the recorded level, or different by a written rule; never infeasible, and no worse than both answers.
+fn product(scenario: &Value, catalogs: &Catalogs) -> Outcome {
+    if scenario["options"]["reservedCapacity"].as_bool() == Some(true) {
+        return Outcome::NotYet;
     }
-    Answer::of(&solve(&made.problem, &made.options, &|| true), made)
+    let made = Scenario::read(scenario, catalogs, Ties::Product);
+    let results = results(&made);
+    let ours = Answer::of(&results, &made);
+    let expected = answer(scenario, "expect");
+    let level = Level::named(scenario["compare"].as_str().unwrap());
+    let found = differences(&expected, &ours, level);
+    let complaints = if made.problem.pools.is_empty() {
+        Vec::new()
+    } else {
+        feasibility::complaints(&made.problem, &results)
+    };
+    if !complaints.is_empty() {
+        return Outcome::Failed(format!("not feasible: {}", complaints.join("; ")));
+    }
+    if found.is_empty() {
+        return Outcome::Passed;
+    }
+    let Some(rule) = predicates::in_both_modes(&made).or_else(|| predicates::in_product(&made)) else {
+        return Outcome::Failed(found.join("; "));
+    };
+    let other = scenario.get("deterministic").map(|_| answer(scenario, "deterministic"));
+    let both = [Some(&expected), other.as_ref()];
+    let worth = |answer: &&Answer| answer.placed() - predicates::broken_spreads(answer, &made);
+    let least = both.iter().flatten().map(worth).min().unwrap_or(0);
+    let most = both
+        .iter()
+        .flatten()
+        .map(|answer| answer.node_claims.len())
+        .max()
+        .unwrap_or(0);
+    if ours.placed() < least || ours.node_claims.len() > most {
+        let (placed, nodes) = (ours.placed(), ours.node_claims.len());
+        return Outcome::Failed(format!(
+            "by {rule} {placed} pods placed of {least}, on {nodes} new nodes of {most}: {}",
+            found.join("; ")
+        ));
+    }
+    Outcome::DiffersBy(rule)
+}
+
+fn ours(made: &Scenario) -> Answer {
+    Answer::of(&results(made), made)
+}
+
+/// Our results. Without any usable pool nothing is tried, as in provisioning (scheduling 2-2).
+fn results(made: &Scenario) -> Results {
+    if made.problem.pools.is_empty() {
+        Results::default()
+    } else {
+        solve(&made.problem, &made.options, &|| true)
+    }
 }

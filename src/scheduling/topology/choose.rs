@@ -103,15 +103,43 @@ impl Group {
         }
     }
 
-    fn choose_affinity(&self, question: &Question, symbols: &Symbols) -> Choice {
-        let bootstrap = || {
-            question.counts_itself
-                && (self.populated == 0
-                    || (question.pod.is_some()
-                        && !self
-                            .known()
-                            .any(|(domain, pods)| pods > 0 && question.pod_allows(domain, symbols))))
+    /// The known domains that the rule leaves a pod, wherever it would go.
+    pub(in crate::scheduling) fn reachable<'a>(
+        &'a self,
+        pod: Option<Req>,
+        counts_itself: bool,
+        symbols: &'a Symbols,
+    ) -> impl Iterator<Item = Value> + 'a {
+        let question = Question {
+            counts_itself,
+            pod,
+            node: None,
+            host: None,
         };
+        let least = i64::from(self.least(&question, symbols));
+        let own = i64::from(counts_itself);
+        let first = self.is_first(&question, symbols);
+        self.known()
+            .filter(move |(domain, pods)| match self.rule.kind {
+                Kind::Spread => i64::from(*pods) + own - least <= i64::from(self.rule.max_skew),
+                Kind::Affinity => (first || *pods > 0) && question.pod_allows(*domain, symbols),
+                Kind::AntiAffinity | Kind::InverseAntiAffinity => *pods == 0 && question.pod_allows(*domain, symbols),
+            })
+            .map(|(domain, _)| domain)
+    }
+
+    /// Whether the pod may be the first of its kind: the rule counts it, and nobody it counts is where the pod can go (scheduling 17-13).
+    fn is_first(&self, question: &Question, symbols: &Symbols) -> bool {
+        question.counts_itself
+            && (self.populated == 0
+                || (question.pod.is_some()
+                    && !self
+                        .known()
+                        .any(|(domain, pods)| pods > 0 && question.pod_allows(domain, symbols))))
+    }
+
+    fn choose_affinity(&self, question: &Question, symbols: &Symbols) -> Choice {
+        let bootstrap = || self.is_first(question, symbols);
         if let Some(host) = question.host {
             return if !question.pod_allows(host, symbols) {
                 Choice::Never
