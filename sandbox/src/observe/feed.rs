@@ -36,9 +36,9 @@ pub(crate) enum News<K> {
     /// All there is, as of a revision.
     Listed(Vec<K>, u64),
     /// This object is now so.
-    Changed(K),
+    Changed(Box<K>),
     /// This object is gone; it was last so.
-    Deleted(K),
+    Deleted(Box<K>),
 }
 
 enum Position<K> {
@@ -84,11 +84,11 @@ async fn next<K: Kind>(client: &Client, mut position: Position<K>) -> (News<K>, 
             Position::Watching(mut stream, version) => match stream.next().await {
                 Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
                     let version = version_of(&object, version);
-                    return (News::Changed(object), Position::Watching(stream, version));
+                    return (News::Changed(Box::new(object)), Position::Watching(stream, version));
                 }
                 Some(Ok(WatchEvent::Deleted(object))) => {
                     let version = version_of(&object, version);
-                    return (News::Deleted(object), Position::Watching(stream, version));
+                    return (News::Deleted(Box::new(object)), Position::Watching(stream, version));
                 }
                 Some(Ok(WatchEvent::Bookmark(mark))) => Position::Watching(stream, mark.metadata.resource_version),
                 Some(Ok(WatchEvent::Error(_)) | Err(_)) => Position::Trouble,

@@ -64,11 +64,11 @@ impl<K: Kind> Mirror<K> {
     pub(crate) fn take(&mut self, news: News<K>) -> Vec<Moved<K>> {
         match news {
             News::Listed(objects, revision) => self.relist(objects, revision),
-            News::Changed(object) => self.assume(object).into_iter().collect(),
+            News::Changed(object) => self.assume(*object).into_iter().collect(),
             News::Deleted(object) => {
                 let uid = object.meta().uid.clone().unwrap_or_default();
                 self.gone.remove(&uid);
-                self.drop_older(&Name::of(&object), revision(&object))
+                self.drop_older(&Name::of(&*object), revision(&*object))
                     .into_iter()
                     .collect()
             }
@@ -151,12 +151,12 @@ mod tests {
         let mut mirror = Mirror::default();
         assert_eq!(mirror.take(News::Listed(vec![map(3, "a")], 3)).len(), 1);
         assert!(mirror.assume(map(7, "a")).is_some());
-        assert!(mirror.take(News::Changed(map(5, "a"))).is_empty());
+        assert!(mirror.take(News::Changed(Box::new(map(5, "a")))).is_empty());
         assert!(
-            mirror.take(News::Deleted(map(6, "old"))).is_empty(),
+            mirror.take(News::Deleted(Box::new(map(6, "old")))).is_empty(),
             "that was an earlier one of this name"
         );
-        assert_eq!(mirror.take(News::Deleted(map(8, "a"))).len(), 1);
+        assert_eq!(mirror.take(News::Deleted(Box::new(map(8, "a")))).len(), 1);
     }
 
     #[test]
@@ -165,9 +165,9 @@ mod tests {
         mirror.take(News::Listed(vec![map(3, "a")], 3));
         assert!(mirror.forget(&Name::new("n", "m"), "other").is_none());
         assert!(mirror.forget(&Name::new("n", "m"), "a").is_some());
-        assert!(mirror.take(News::Changed(map(4, "a"))).is_empty());
-        mirror.take(News::Deleted(map(5, "a")));
-        assert_eq!(mirror.take(News::Changed(map(6, "b"))).len(), 1);
+        assert!(mirror.take(News::Changed(Box::new(map(4, "a")))).is_empty());
+        mirror.take(News::Deleted(Box::new(map(5, "a"))));
+        assert_eq!(mirror.take(News::Changed(Box::new(map(6, "b")))).len(), 1);
     }
 
     #[test]

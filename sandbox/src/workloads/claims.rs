@@ -33,9 +33,10 @@ pub(crate) fn plan(seen: &mut Seen, name: &Name, options: &WorkloadOptions, now:
         .and_then(|s| s.storage_class_name.as_ref())
         .map(|c| Name::new("", c));
     let class = class.and_then(|c| seen.classes.get(&c).cloned());
-    let node = match node_of(seen, &claim, class.as_deref()) {
-        Some(node) => node,
-        None => return plan,
+    let node = match wish_of(seen, &claim, class.as_deref()) {
+        Wish::Anywhere => None,
+        Wish::Near(node) => Some(*node),
+        Wish::NotYet => return plan,
     };
     let volumes = seen.volumes.all().map(|(_, v)| v);
     if let Some(volume) = smallest_free(volumes, &claim, node.as_ref(), &BTreeSet::new()).cloned() {
@@ -86,14 +87,24 @@ fn is_used(seen: &Seen, name: &Name) -> bool {
         .any(|(_, pod)| !is_finished(pod) && claims(pod).contains(name))
 }
 
-/// The node that the volume is for; none at all yet while a claim waits for its pod.
-fn node_of(seen: &Seen, claim: &PersistentVolumeClaim, class: Option<&StorageClass>) -> Option<Option<NodeFacts>> {
+/// Where a claim wants its volume.
+enum Wish {
+    Anywhere,
+    /// Within reach of the node of its first pod.
+    Near(Box<NodeFacts>),
+    /// No pod of it has a node yet.
+    NotYet,
+}
+
+fn wish_of(seen: &Seen, claim: &PersistentVolumeClaim, class: Option<&StorageClass>) -> Wish {
     if !class.is_some_and(waits) {
-        return Some(None);
+        return Wish::Anywhere;
     }
-    let selected = claim.metadata.annotations.as_ref()?.get(SELECTED_NODE)?;
-    let node = seen.nodes.get(&Name::new("", selected))?;
-    Some(Some(NodeFacts::of(node)))
+    let annotations = claim.metadata.annotations.as_ref();
+    annotations
+        .and_then(|annotations| annotations.get(SELECTED_NODE))
+        .and_then(|selected| seen.nodes.get(&Name::new("", selected)))
+        .map_or(Wish::NotYet, |node| Wish::Near(Box::new(NodeFacts::of(node))))
 }
 
 fn reference(claim: &PersistentVolumeClaim) -> Value {

@@ -158,7 +158,9 @@ fn settle(
         delete(plan, pod);
     }
     if place == Place::Unwanted {
-        working.iter().for_each(|pod| delete(plan, pod));
+        for pod in &working {
+            delete(plan, pod);
+        }
         return;
     }
     // Of several, the oldest stays; one that is on its way out still holds the place.

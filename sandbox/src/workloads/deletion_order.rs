@@ -73,6 +73,10 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "json! literals as arguments read best without a borrow"
+    )]
     fn pod(name: &str, more: Value) -> Arc<Pod> {
         let mut value = json!({"metadata": {"name": name, "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"nodeName": "n", "containers": []},

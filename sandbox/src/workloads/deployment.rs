@@ -158,6 +158,23 @@ fn forget_history(plan: &mut Plan, deployment: &Deployment, old: &[&Arc<ReplicaS
     }
 }
 
+fn availability(enough: bool) -> Wanted<'static> {
+    let (reason, message) = if enough {
+        ("MinimumReplicasAvailable", "Deployment has minimum availability.")
+    } else {
+        (
+            "MinimumReplicasUnavailable",
+            "Deployment does not have minimum availability.",
+        )
+    };
+    Wanted {
+        kind: "Available",
+        holds: enough,
+        reason,
+        message,
+    }
+}
+
 fn tell(
     plan: &mut Plan,
     name: &Name,
@@ -181,39 +198,19 @@ fn tell(
     };
     let enough = available >= wished.saturating_sub(unavailable);
     let done = updated == wished && replicas == wished && available == wished;
-    let (reason, message) = if enough {
-        ("MinimumReplicasAvailable", "Deployment has minimum availability.")
-    } else {
-        (
-            "MinimumReplicasUnavailable",
-            "Deployment does not have minimum availability.",
-        )
-    };
-    let set = newest.metadata.name.clone().unwrap_or_default();
-    let progress = if done {
-        "has successfully progressed"
-    } else {
-        "is progressing"
-    };
-    let progress = format!("ReplicaSet \"{set}\" {progress}.");
     let shown = deployment.status.clone().unwrap_or_default();
     let conditions = shown.conditions.as_ref();
-    let available_condition = Wanted {
-        kind: "Available",
-        holds: enough,
-        reason,
-        message,
-    };
-    let reason = if done {
-        "NewReplicaSetAvailable"
+    let set = newest.metadata.name.clone().unwrap_or_default();
+    let (reason, progress) = if done {
+        ("NewReplicaSetAvailable", "has successfully progressed")
     } else {
-        "ReplicaSetUpdated"
+        ("ReplicaSetUpdated", "is progressing")
     };
     let progressing = Wanted {
         kind: "Progressing",
         holds: true,
         reason,
-        message: &progress,
+        message: &format!("ReplicaSet \"{set}\" {progress}."),
     };
     let zero_is_absent = |n: i32| Some(n).filter(|n| *n != 0);
     let truth = json!({
@@ -221,7 +218,7 @@ fn tell(
         "updatedReplicas": zero_is_absent(updated), "readyReplicas": zero_is_absent(ready),
         "availableReplicas": zero_is_absent(available),
         "unavailableReplicas": zero_is_absent(wished.max(replicas).saturating_sub(available).max(0)),
-        "conditions": [condition(conditions, available_condition, now), condition(conditions, progressing, now)],
+        "conditions": [condition(conditions, availability(enough), now), condition(conditions, progressing, now)],
     });
     let mut merged = json!(shown);
     json_patch::merge(&mut merged, &truth);

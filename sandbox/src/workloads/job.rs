@@ -41,9 +41,13 @@ pub(crate) fn plan(seen: &Seen, name: &Name, now: DateTime<Utc>) -> Plan {
             .count();
         top_up(&mut plan, job, &spec, active.len().saturating_add(going), succeeded);
         let wanted = many(spec.parallelism.unwrap_or(1));
-        active.iter().skip(wanted).for_each(|pod| delete(&mut plan, pod));
+        for pod in active.iter().skip(wanted) {
+            delete(&mut plan, pod);
+        }
     } else {
-        active.iter().for_each(|pod| delete(&mut plan, pod));
+        for pod in &active {
+            delete(&mut plan, pod);
+        }
     }
     if plan.acts.is_empty() {
         tell(&mut plan, name, job, &active, (succeeded, failed), verdict, now);
@@ -119,54 +123,7 @@ fn tell(
     now: DateTime<Utc>,
 ) {
     let shown = job.status.clone().unwrap_or_default();
-    let old = shown.conditions.as_ref();
-    let wanted = |kind| Wanted {
-        kind,
-        holds: true,
-        reason: "",
-        message: "",
-    };
-    let named = |kind, reason, message| Wanted {
-        kind,
-        holds: true,
-        reason,
-        message,
-    };
-    let conditions: Option<Vec<Value>> = match verdict {
-        Verdict::Running => None,
-        Verdict::Complete => {
-            let met = named(
-                "SuccessCriteriaMet",
-                "CompletionsReached",
-                "Reached expected number of succeeded pods",
-            );
-            Some(
-                [met, named("Complete", met.reason, met.message)]
-                    .map(|w| condition(old, w, now))
-                    .into(),
-            )
-        }
-        Verdict::Failed => {
-            let words = "Job has reached the specified backoff limit";
-            Some(vec![condition(
-                old,
-                named("Failed", "BackoffLimitExceeded", words),
-                now,
-            )])
-        }
-    };
-    let suspended = (conditions.is_none() && job.spec.as_ref().and_then(|s| s.suspend) == Some(true)).then(|| {
-        vec![condition(
-            old,
-            Wanted {
-                reason: "JobSuspended",
-                ..wanted("Suspended")
-            },
-            now,
-        )]
-    });
-    let conditions = conditions.or(suspended);
-    let conditions: Option<Vec<Value>> = conditions.map(|l| l.into_iter().map(without_update_time).collect());
+    let conditions = conditions(job, verdict, now);
     let done = verdict == Verdict::Complete && !has(job, "Complete");
     let mut truth = json!({
         "active": count(active.len()), "ready": count(active.iter().filter(|p| is_ready(p)).count()),
@@ -183,6 +140,36 @@ fn tell(
     if merged != json!(shown) {
         plan.acts.push(Act::status(Sort::Job, name, json!({ "status": truth })));
     }
+}
+
+/// What the status says about the verdict; nothing while the job runs.
+fn conditions(job: &Job, verdict: Verdict, now: DateTime<Utc>) -> Option<Vec<Value>> {
+    let old = job.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let named = |kind, reason, message| Wanted {
+        kind,
+        holds: true,
+        reason,
+        message,
+    };
+    let suspended = job.spec.as_ref().and_then(|s| s.suspend) == Some(true);
+    let wanted = match verdict {
+        Verdict::Running if suspended => vec![named("Suspended", "JobSuspended", "")],
+        Verdict::Running => return None,
+        Verdict::Complete => {
+            let met = named(
+                "SuccessCriteriaMet",
+                "CompletionsReached",
+                "Reached expected number of succeeded pods",
+            );
+            vec![met, named("Complete", met.reason, met.message)]
+        }
+        Verdict::Failed => {
+            let words = "Job has reached the specified backoff limit";
+            vec![named("Failed", "BackoffLimitExceeded", words)]
+        }
+    };
+    let conditions = wanted.into_iter().map(|wanted| condition(old, wanted, now));
+    Some(conditions.map(without_update_time).collect())
 }
 
 fn expire(plan: &mut Plan, name: &Name, job: &Job, spec: &JobSpec, now: DateTime<Utc>) {

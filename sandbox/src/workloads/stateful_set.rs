@@ -60,6 +60,11 @@ pub(crate) fn plan(seen: &Seen, name: &Name, now: DateTime<Utc>) -> Plan {
     plan
 }
 
+fn delete(plan: &mut Plan, pod: &Pod) {
+    plan.acts
+        .push(Act::delete(Sort::Pod, &Name::of(pod), pod.metadata.uid.as_ref(), None));
+}
+
 impl View<'_> {
     fn wished(&self) -> std::ops::Range<usize> {
         let start = self.spec.ordinals.as_ref().and_then(|o| o.start).map_or(0, many);
@@ -79,7 +84,7 @@ impl View<'_> {
                     false
                 }
                 Some(pod) if is_finished(pod) && !is_going(pod) => {
-                    self.delete(plan, pod);
+                    delete(plan, pod);
                     false
                 }
                 Some(pod) => self.is_available(pod, plan),
@@ -91,7 +96,7 @@ impl View<'_> {
         let wished = self.wished();
         for (_, pod) in self.pods.iter().rev().filter(|(number, _)| !wished.contains(number)) {
             if !is_going(pod) {
-                self.delete(plan, pod);
+                delete(plan, pod);
             }
             if !self.parallel {
                 return;
@@ -109,7 +114,7 @@ impl View<'_> {
         let partition = strategy.rolling_update.and_then(|r| r.partition).map_or(0, many);
         for (_, pod) in self.pods.iter().rev().take_while(|(number, _)| **number >= partition) {
             if !is_going(pod) && self.is_old(pod) {
-                self.delete(plan, pod);
+                delete(plan, pod);
                 return;
             }
             if !self.is_available(pod, plan) {
@@ -120,11 +125,6 @@ impl View<'_> {
 
     fn is_old(&self, pod: &Pod) -> bool {
         pod.metadata.labels.as_ref().and_then(|l| l.get(REVISION)) != Some(&self.revision)
-    }
-
-    fn delete(&self, plan: &mut Plan, pod: &Pod) {
-        plan.acts
-            .push(Act::delete(Sort::Pod, &Name::of(pod), pod.metadata.uid.as_ref(), None));
     }
 
     fn make(&self, plan: &mut Plan, seen: &Seen, number: usize) {

@@ -17,6 +17,7 @@ pub struct World {
     spot: Spot,
     clock: SharedClock,
     tasks: JoinSet<()>,
+    /// Ends the tasks when the world is dropped.
     _stop: Option<DropGuard>,
 }
 
@@ -37,10 +38,12 @@ impl World {
         }
     }
 
-    pub(super) fn with_tasks(mut self, tasks: JoinSet<()>, stop: CancellationToken) -> Self {
-        self.tasks = tasks;
-        self._stop = Some(stop.drop_guard());
-        self
+    pub(super) fn with_tasks(self, tasks: JoinSet<()>, stop: CancellationToken) -> Self {
+        Self {
+            tasks,
+            _stop: Some(stop.drop_guard()),
+            ..self
+        }
     }
 
     /// Where all chance comes from.
