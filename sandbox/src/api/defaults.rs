@@ -21,7 +21,6 @@ pub(crate) fn reset_status(resource: &Resource, new: &mut Value) {
             json!({ "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0 })
         }
         "Service" => json!({ "loadBalancer": {} }),
-        "VolumeAttachment" => return object::copy_root(new, &Value::Null, "status"),
         "Deployment" | "ReplicaSet" | "StatefulSet" | "Job" => json!({}),
         "DaemonSet" => {
             json!({ "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0 })

@@ -125,11 +125,7 @@ impl Core {
             object: Arc::clone(old),
         };
         let mut new = before.clone();
-        let grace = if resource.is("", "Pod") {
-            pod_grace(before, options.grace)
-        } else {
-            None
-        };
+        let grace = resource.is("", "Pod").then(|| pod_grace(before, options.grace));
         let pending = object::number(before, "/metadata/deletionGracePeriodSeconds").unwrap_or(0);
         let mut finalizers: Vec<String> = object::finalizers(before).iter().map(|f| (*f).to_owned()).collect();
         if !object::is_deleting(before) {
@@ -211,8 +207,8 @@ fn preconditions(resource: &Resource, before: &Value, options: &DeleteOptions) -
     Ok(())
 }
 
-/// The seconds a pod gets; none when nothing on a node has to end.
-fn pod_grace(pod: &Value, asked: Option<i64>) -> Option<i64> {
+/// The seconds a pod gets; zero when nothing on a node has to end.
+fn pod_grace(pod: &Value, asked: Option<i64>) -> i64 {
     let own = object::number(pod, "/spec/terminationGracePeriodSeconds").unwrap_or(0);
     let unscheduled = object::text(pod, "/spec/nodeName").is_empty();
     let finished = matches!(object::text(pod, "/status/phase"), "Succeeded" | "Failed");
@@ -221,7 +217,7 @@ fn pod_grace(pod: &Value, asked: Option<i64>) -> Option<i64> {
     } else {
         asked.unwrap_or(own)
     };
-    Some(if period < 0 { 1 } else { period })
+    if period < 0 { 1 } else { period }
 }
 
 fn mark(object: &mut Value, grace: i64, now: DateTime<Utc>) {

@@ -105,7 +105,7 @@ impl ApiError {
     }
 
     /// 422 with its causes.
-    pub fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
+    pub fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
         let lines: Vec<String> = causes
             .iter()
             .map(|c| {
@@ -129,7 +129,7 @@ impl ApiError {
             format!("{what} \"{name}\" is invalid: {list}"),
         );
         error.details.insert("kind".into(), resource.kind.clone().into());
-        error.details.insert("causes".into(), causes_json(&causes));
+        error.details.insert("causes".into(), causes_json(causes));
         error
     }
 

@@ -56,16 +56,14 @@ async fn answer(State(server): State<ApiServer>, request: Request<Body>) -> Resp
     let Some(identity) = identity(&server, &parts.headers) else {
         return refused(&ApiError::new(401, "Unauthorized", "Unauthorized")).map(Body::new);
     };
-    match axum::body::to_bytes(body, LARGEST_BODY).await {
-        Ok(bytes) => server
-            .answer(&identity, Request::from_parts(parts, bytes))
-            .await
-            .map(Body::new),
-        Err(_) => {
-            let words = format!("Request entity too large: limit is {LARGEST_BODY}");
-            refused(&ApiError::new(413, "RequestEntityTooLarge", words)).map(Body::new)
-        }
-    }
+    let Ok(bytes) = axum::body::to_bytes(body, LARGEST_BODY).await else {
+        let words = format!("Request entity too large: limit is {LARGEST_BODY}");
+        return refused(&ApiError::new(413, "RequestEntityTooLarge", words)).map(Body::new);
+    };
+    server
+        .answer(&identity, Request::from_parts(parts, bytes))
+        .await
+        .map(Body::new)
 }
 
 /// The identity behind a bearer token; an unknown token is nobody, none is the anonymous user.

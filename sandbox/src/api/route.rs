@@ -258,16 +258,9 @@ fn percent_decoded(text: &str) -> String {
         let hex = text
             .get(at.saturating_add(1)..at.saturating_add(3))
             .filter(|_| *byte == b'%');
-        match hex.and_then(|h| u8::from_str_radix(h, 16).ok()) {
-            Some(decoded) => {
-                out.push(decoded);
-                at = at.saturating_add(3);
-            }
-            None => {
-                out.push(*byte);
-                at = at.saturating_add(1);
-            }
-        }
+        let decoded = hex.and_then(|h| u8::from_str_radix(h, 16).ok());
+        out.push(decoded.unwrap_or(*byte));
+        at = at.saturating_add(if decoded.is_some() { 3 } else { 1 });
     }
     String::from_utf8_lossy(&out).into_owned()
 }

@@ -56,7 +56,7 @@ impl Core {
         if replicas < 0 {
             let why = "must be greater than or equal to 0";
             let causes = vec![Cause::invalid("spec.replicas", &replicas.to_string(), why)];
-            return Err(ApiError::invalid(&resource, &call.name, causes));
+            return Err(ApiError::invalid(&resource, &call.name, &causes));
         }
         let mut new = old.value().clone();
         set_number(&mut new, &paths.spec, replicas);

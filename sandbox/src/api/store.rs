@@ -224,20 +224,19 @@ impl Store {
     pub(crate) fn serve(&mut self, resource: Arc<Resource>) {
         let revision = self.revision;
         let qualified = resource.qualified();
-        match self.tables.get_mut(&qualified) {
-            Some(table) => table.resource = resource,
-            None => {
-                let (changed, _) = watch::channel(revision);
-                let table = Table {
-                    resource,
-                    objects: Objects::new(),
-                    log: VecDeque::new(),
-                    compacted: 0,
-                    changed,
-                };
-                self.tables.insert(qualified, table);
-            }
+        if let Some(table) = self.tables.get_mut(&qualified) {
+            table.resource = resource;
+            return;
         }
+        let (changed, _) = watch::channel(revision);
+        let table = Table {
+            resource,
+            objects: Objects::new(),
+            log: VecDeque::new(),
+            compacted: 0,
+            changed,
+        };
+        self.tables.insert(qualified, table);
     }
 
     pub(crate) fn stop_serving(&mut self, qualified: &str) {

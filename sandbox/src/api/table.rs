@@ -38,7 +38,7 @@ pub(crate) fn cells(resource: &Resource, object: &Value, now: DateTime<Utc>) -> 
         Origin::Custom(_) => {
             for column in &resource.columns {
                 let found = columns::evaluate(&column.path, object);
-                all.push(custom_cell(&column.kind, found, now));
+                all.push(custom_cell(&column.kind, &found, now));
             }
         }
         Origin::BuiltIn(_) => {
@@ -52,8 +52,8 @@ pub(crate) fn cells(resource: &Resource, object: &Value, now: DateTime<Utc>) -> 
     Value::Array(all)
 }
 
-fn custom_cell(kind: &str, found: Vec<&Value>, now: DateTime<Utc>) -> Value {
-    match (kind, found.as_slice()) {
+fn custom_cell(kind: &str, found: &[&Value], now: DateTime<Utc>) -> Value {
+    match (kind, found) {
         (_, []) => Value::Null,
         ("date", [Value::String(text), ..]) => since(text, now),
         ("integer" | "number", [number @ Value::Number(_), ..]) => (*number).clone(),

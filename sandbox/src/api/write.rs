@@ -49,7 +49,7 @@ impl Core {
             let prefix = object::text(&new, "/metadata/generateName").to_owned();
             if prefix.is_empty() {
                 let causes = vec![Cause::required("metadata.name", "name or generateName is required")];
-                return Err(ApiError::invalid(&resource, "", causes));
+                return Err(ApiError::invalid(&resource, "", &causes));
             }
             object::set_meta(&mut new, "name", format!("{prefix}{}", self.ids.suffix()));
         }
@@ -116,7 +116,7 @@ impl Core {
                 "0x0",
                 "must be specified for an update",
             )];
-            return Err(ApiError::invalid(&call.resource, &call.name, causes));
+            return Err(ApiError::invalid(&call.resource, &call.name, &causes));
         }
         self.replace(call, &old, new, part_of(call), now)
     }

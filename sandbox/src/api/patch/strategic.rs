@@ -131,13 +131,12 @@ fn merge_element(present: &mut Vec<Value>, item: &Value, keys: &[&'static str]) 
         present.retain(|p| p.get(key) != Some(id));
         return;
     }
-    match at.and_then(|at| present.get_mut(at)) {
-        Some(found) => merge(found, item),
-        None => {
-            let mut fresh = Value::Object(Map::new());
-            merge(&mut fresh, item);
-            present.push(fresh);
-        }
+    if let Some(found) = at.and_then(|at| present.get_mut(at)) {
+        merge(found, item);
+    } else {
+        let mut fresh = Value::Object(Map::new());
+        merge(&mut fresh, item);
+        present.push(fresh);
     }
 }
 
@@ -157,15 +156,12 @@ fn reorder(list: Option<&mut Value>, order: &Value, how: ListMerge) {
     let (Some(Value::Array(list)), Value::Array(order)) = (list, order) else {
         return;
     };
-    let place = |item: &Value| {
-        let found = match how {
-            ListMerge::ByKey(keys) => {
-                let (key, id) = key_of(item, keys)?;
-                order.iter().position(|o| o.get(key) == Some(id))
-            }
-            _ => order.iter().position(|o| o == item),
-        };
-        found
+    let place = |item: &Value| match how {
+        ListMerge::ByKey(keys) => {
+            let (key, id) = key_of(item, keys)?;
+            order.iter().position(|o| o.get(key) == Some(id))
+        }
+        _ => order.iter().position(|o| o == item),
     };
     // Stable: elements that the order does not name stay behind those that it does.
     list.sort_by_key(|item| place(item).unwrap_or(usize::MAX));

@@ -29,7 +29,9 @@ fn fill(schema: &Schema, value: &mut Value) {
         }
         Value::Array(items) => {
             if let Some(below) = &schema.items {
-                items.iter_mut().for_each(|item| fill(below, item));
+                for item in items {
+                    fill(below, item);
+                }
             }
         }
         _ => {}

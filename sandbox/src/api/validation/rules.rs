@@ -162,6 +162,6 @@ pub(crate) fn check(
     if causes.is_empty() {
         Ok(())
     } else {
-        Err(ApiError::invalid(resource, object::name(new), causes))
+        Err(ApiError::invalid(resource, object::name(new), &causes))
     }
 }

@@ -6,7 +6,7 @@ use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A type of a JSON value.
+/// What a JSON value must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Type {
     Object,
@@ -15,6 +15,8 @@ pub(crate) enum Type {
     Integer,
     Number,
     Boolean,
+    /// Either, as quantities and percentages are (`x-kubernetes-int-or-string`).
+    IntOrString,
 }
 
 impl Type {
@@ -38,6 +40,7 @@ impl Type {
             Self::Integer => "integer",
             Self::Number => "number",
             Self::Boolean => "boolean",
+            Self::IntOrString => "integer,string",
         }
     }
 
@@ -45,10 +48,10 @@ impl Type {
         match (self, value) {
             (Self::Object, Value::Object(_))
             | (Self::Array, Value::Array(_))
-            | (Self::String, Value::String(_))
+            | (Self::String | Self::IntOrString, Value::String(_))
             | (Self::Number, Value::Number(_))
             | (Self::Boolean, Value::Bool(_)) => true,
-            (Self::Integer, Value::Number(n)) => {
+            (Self::Integer | Self::IntOrString, Value::Number(n)) => {
                 n.is_i64() || n.is_u64() || n.as_f64().is_some_and(|f| f.fract() == 0.0)
             }
             _ => false,
@@ -99,7 +102,6 @@ pub(crate) struct Schema {
     pub(crate) kind: Option<Type>,
     pub(crate) nullable: bool,
     pub(crate) preserve_unknown: bool,
-    pub(crate) int_or_string: bool,
     pub(crate) embedded: bool,
     pub(crate) properties: BTreeMap<String, Schema>,
     pub(crate) additional: Option<Box<Schema>>,
@@ -142,10 +144,13 @@ impl Schema {
         };
         let pattern = Some(text("pattern")).filter(|p| !p.is_empty());
         Self {
-            kind: Type::parse(text("type")),
+            kind: if flag("x-kubernetes-int-or-string") {
+                Some(Type::IntOrString)
+            } else {
+                Type::parse(text("type"))
+            },
             nullable: flag("nullable"),
             preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
-            int_or_string: flag("x-kubernetes-int-or-string"),
             embedded: flag("x-kubernetes-embedded-resource"),
             properties: properties
                 .into_iter()

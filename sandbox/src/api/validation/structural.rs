@@ -5,7 +5,7 @@
 
 use super::super::error::Cause;
 use super::formats;
-use super::schema::{ListType, Schema, Type, type_name};
+use super::schema::{ListType, Schema, type_name};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -59,14 +59,6 @@ fn cause(path: &str, reason: &'static str, message: String) -> Cause {
 
 fn type_fits(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) -> bool {
     let is = type_name(value);
-    if schema.int_or_string {
-        if Type::Integer.fits(value) || Type::String.fits(value) {
-            return true;
-        }
-        let message = format!("Invalid value: \"{is}\": {path} in body must be of type integer,string: \"{is}\"");
-        causes.push(cause(path, "FieldValueTypeInvalid", message));
-        return false;
-    }
     match schema.kind {
         Some(kind) if !kind.fits(value) => {
             let message = format!(
