@@ -76,9 +76,9 @@ async fn run(command: Command) -> anyhow::Result<()> {
             let tell = |address| {
                 say(&format!(
                     "SPOT_BASE_URL=http://{address} SPOT_AUTH_URL=http://{address}"
-                ))
+                ));
             };
-            cloud.run(tell, stop).await?;
+            Box::pin(cloud.run(tell, stop)).await?;
         }
         // Done before the runtime was made.
         Command::Operator { .. } => {}
@@ -95,9 +95,8 @@ fn say(line: &str) {
 
 /// Returns at the first interrupt or terminate.
 async fn wait_for_signal() {
-    let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        Ok(terminate) => terminate,
-        Err(_) => return drop(tokio::signal::ctrl_c().await),
+    let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
+        return drop(tokio::signal::ctrl_c().await);
     };
     tokio::select! {
         biased;

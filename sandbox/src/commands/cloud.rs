@@ -105,7 +105,7 @@ impl Cloud {
                 Some(client) => {
                     Fleet::new(spot.clone(), client, options.machines)
                         .run(stop.child_token())
-                        .await
+                        .await;
                 }
                 None => stop.cancelled().await,
             }
@@ -154,7 +154,7 @@ mod tests {
             options: None,
             allow_remote: false,
         };
-        let problem = cloud.run(|_| {}, CancellationToken::new()).await.unwrap_err();
+        let problem = Box::pin(cloud.run(|_| {}, CancellationToken::new())).await.unwrap_err();
         assert!(problem.to_string().contains("--allow-remote"), "{problem}");
     }
 }

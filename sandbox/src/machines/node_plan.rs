@@ -289,7 +289,7 @@ fn merged(node: &Node, now: DateTime<Utc>, readiness: Readiness) -> Value {
             condition.insert("lastTransitionTime".into(), kept.clone());
         }
     }
-    let foreign = old.into_iter().filter(|old| birth_type(old));
+    let foreign = old.into_iter().filter(birth_type);
     Value::Array(foreign.chain(merged.clone()).collect())
 }
 

@@ -45,16 +45,14 @@ fn check_increment(rules: BidRules, bid: Price) -> Result<(), String> {
     let multiple_of = |mills: i64| bid.as_micros() % Price::mills(mills).as_micros() == 0;
     let above_five_cents = bid > Price::mills(50);
     match rules {
-        BidRules::ThreeDecimals => Ok(()),
-        BidRules::Ladder if is_rung(bid) => Ok(()),
-        BidRules::Ladder => Err(format!("bid price {bid} is not on the bid ladder")),
+        BidRules::Ladder if !is_rung(bid) => Err(format!("bid price {bid} is not on the bid ladder")),
         BidRules::Seed | BidRules::HalfCents if above_five_cents && !multiple_of(10) => Err(format!(
             "BidPrice validation failed: BidPrice must be a multiple of 0.01 when greater than 0.05, but got {bid}"
         )),
         BidRules::HalfCents if !above_five_cents && bid > Price::mills(1) && !multiple_of(5) => Err(format!(
             "BidPrice validation failed: BidPrice must be a multiple of 0.005 between 0.001 and 0.05, but got {bid}"
         )),
-        BidRules::Seed | BidRules::HalfCents => Ok(()),
+        BidRules::ThreeDecimals | BidRules::Ladder | BidRules::Seed | BidRules::HalfCents => Ok(()),
     }
 }
 

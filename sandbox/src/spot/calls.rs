@@ -82,7 +82,7 @@ impl Platform {
             ("GET", ["ngpc.rxt.io", "v1", "regions"]) => list(
                 "Region",
                 self.version,
-                catalogue::REGIONS.iter().map(region_json).collect(),
+                &catalogue::REGIONS.iter().map(region_json).collect::<Vec<_>>(),
             ),
             ("GET", ["ngpc.rxt.io", "v1", "regions", name]) => catalogue::region(name).map_or_else(
                 || {
@@ -98,7 +98,11 @@ impl Platform {
             ("GET", ["ngpc.rxt.io", "v1", "serverclasses"]) => list(
                 "ServerClass",
                 self.version,
-                self.classes.values().map(|class| self.class_json(class)).collect(),
+                &self
+                    .classes
+                    .values()
+                    .map(|class| self.class_json(class))
+                    .collect::<Vec<_>>(),
             ),
             ("GET", ["ngpc.rxt.io", "v1", "serverclasses", name]) => self.classes.get(*name).map_or_else(
                 || {
@@ -264,7 +268,7 @@ fn region_json(region: &Region) -> Value {
 }
 
 /// A list without pages.
-pub(super) fn list(kind: &str, version: u64, items: Vec<Value>) -> Answer {
+pub(super) fn list(kind: &str, version: u64, items: &[Value]) -> Answer {
     Answer::json(
         200,
         &json!({"apiVersion": "ngpc.rxt.io/v1", "kind": format!("{kind}List"),

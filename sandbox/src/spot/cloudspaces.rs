@@ -23,12 +23,12 @@ impl Platform {
     pub(super) fn route_cloudspaces(&mut self, call: &Call, name: Option<&str>) -> Answer {
         match (call.method.as_str(), name) {
             ("GET", None) => {
-                let items = self
+                let items: Vec<_> = self
                     .cloudspaces
                     .values()
                     .map(|space| self.cloudspace_json(space))
                     .collect();
-                list("CloudSpace", self.version, items)
+                list("CloudSpace", self.version, &items)
             }
             ("GET", Some(name)) => self.get_cloudspace(name),
             ("PATCH", Some(name)) => self.patch_cloudspace(name, call),

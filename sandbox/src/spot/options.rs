@@ -294,6 +294,10 @@ pub enum BidRules {
 /// How the platform behaves where nobody published it; each default is the assumption of rackspace-spot §7.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "the switches of an options file: each is independent and written as true or false"
+)]
 pub struct Quirks {
     /// Life of an id_token in seconds (row 1).
     pub id_token_seconds: i64,

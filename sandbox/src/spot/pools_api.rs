@@ -97,11 +97,7 @@ impl Platform {
                 .entry(CLOUDSPACE_LABEL.into())
                 .or_insert_with(|| spec.cloud_space.clone());
         }
-        let uid = super::chance::uuid(&mut super::chance::dice(
-            self.options.seed,
-            "pool",
-            &format!("{name}/{}", self.version),
-        ));
+        let uid = self.uid_of_pool(&name);
         let version = self.next_version();
         let pool = Pool {
             kind,
@@ -127,6 +123,15 @@ impl Platform {
         let answer = Answer::json(201, &pool.json());
         self.pools.insert(pool.key(), pool);
         answer
+    }
+
+    /// A seed and a history give the same UIDs.
+    fn uid_of_pool(&self, name: &str) -> String {
+        super::chance::uuid(&mut super::chance::dice(
+            self.options.seed,
+            "pool",
+            &format!("{name}/{}", self.version),
+        ))
     }
 
     /// Row 7: schema, name, cloudspace, class, then the bid. Every bid that reaches a check is written down.
@@ -387,7 +392,10 @@ pub(super) fn patched(object: &Value, call: &Call) -> Result<Value, Answer> {
     let content_type = call.content_type.as_deref().unwrap_or_default();
     let mut target = object.clone();
     match content_type.split(';').next().unwrap_or_default().trim() {
-        "application/merge-patch+json" => json_patch::merge(&mut target, &parse(&call.body)?),
+        // An applied object is JSON as well; fields that others own are not tracked.
+        "application/merge-patch+json" | "application/apply-patch+yaml" => {
+            json_patch::merge(&mut target, &parse(&call.body)?);
+        }
         "application/json-patch+json" => {
             let patch: json_patch::Patch =
                 serde_json::from_slice(&call.body).map_err(|problem| refuse(problem.to_string()))?;
@@ -399,8 +407,6 @@ pub(super) fn patched(object: &Value, call: &Call) -> Result<Value, Answer> {
                 )
             })?;
         }
-        // An applied object is JSON as well; fields that others own are not tracked.
-        "application/apply-patch+yaml" => json_patch::merge(&mut target, &parse(&call.body)?),
         other => {
             return Err(Answer::failure(
                 415,
