@@ -1,5 +1,12 @@
 //! The simulated API server, as clients see it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+
 #[path = "api/custom.rs"]
 mod custom;
 #[path = "api/evictions.rs"]

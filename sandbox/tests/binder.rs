@@ -1,5 +1,16 @@
 //! The simulated scheduler's filters, one by one, and what it says when none is passed. Pure: no API, no time.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "json! literals as arguments read best without a borrow"
+)]
+
 use k8s_openapi::api::core::v1::Namespace;
 use sandbox::binder::{Cluster, NodeFacts, PodFacts, Reason, Reason as R, feasible};
 use serde_json::{Value, json};

@@ -1,5 +1,12 @@
 //! What the API of the simulated platform takes and refuses, and in which words (rackspace-spot §2 to §4, §7).
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+
 use chrono::{DateTime, Utc};
 use sandbox::spot::{Answer, Bearer, BidRules, Call, Control, Fault, FeedMode, Options, Platform, Price};
 use serde_json::{Value, json};
@@ -41,31 +48,9 @@ fn create(platform: &mut Platform, body: &Value) -> (u16, String) {
     )
 }
 
-#[test]
-fn checks_come_in_the_assumed_order_each_hiding_the_next() {
-    // row 7: pattern, name, cloudspace, class, floor parse, increment, floor, market
-    let mut platform = platform_with(|options| {
-        options.market.prices.insert(CLASS.into(), Price::mills(30));
-        options.market.floors.insert(CLASS.into(), Price::mills(20));
-    });
-    let mut body = pool("karpenter-x", "no-such-class", "$1");
-    body["spec"]["cloudSpace"] = json!("elsewhere");
-    let mut seen = Vec::new();
-    for (pointer, better) in [
-        ("/spec/bidPrice", "0.005"),
-        ("/metadata/name", POOL),
-        ("/spec/cloudSpace", "sandbox"),
-        ("/spec/serverClass", "io.bm2-iad"),
-        ("/spec/serverClass", CLASS),
-        ("/spec/bidPrice", "0.01"),
-        ("/spec/bidPrice", "0.02"),
-        ("/spec/bidPrice", "0.03"),
-    ] {
-        seen.push(create(&mut platform, &body));
-        *body.pointer_mut(pointer).unwrap() = json!(better);
-    }
-    seen.push(create(&mut platform, &body));
-    let expected = [
+/// What each step of the next test's ladder is told, the last one being accepted.
+fn refusals_in_order() -> [(u16, String); 9] {
+    [
         (
             422,
             "bidPrice can only be a positive number up to three decimal places".to_owned(),
@@ -93,7 +78,34 @@ fn checks_come_in_the_assumed_order_each_hiding_the_next() {
             ),
         ),
         (201, String::new()),
-    ];
+    ]
+}
+
+#[test]
+fn checks_come_in_the_assumed_order_each_hiding_the_next() {
+    // row 7: pattern, name, cloudspace, class, floor parse, increment, floor, market
+    let mut platform = platform_with(|options| {
+        options.market.prices.insert(CLASS.into(), Price::mills(30));
+        options.market.floors.insert(CLASS.into(), Price::mills(20));
+    });
+    let mut body = pool("karpenter-x", "no-such-class", "$1");
+    body["spec"]["cloudSpace"] = json!("elsewhere");
+    let mut seen = Vec::new();
+    for (pointer, better) in [
+        ("/spec/bidPrice", "0.005"),
+        ("/metadata/name", POOL),
+        ("/spec/cloudSpace", "sandbox"),
+        ("/spec/serverClass", "io.bm2-iad"),
+        ("/spec/serverClass", CLASS),
+        ("/spec/bidPrice", "0.01"),
+        ("/spec/bidPrice", "0.02"),
+        ("/spec/bidPrice", "0.03"),
+    ] {
+        seen.push(create(&mut platform, &body));
+        *body.pointer_mut(pointer).unwrap() = json!(better);
+    }
+    seen.push(create(&mut platform, &body));
+    let expected = refusals_in_order();
     for ((code, text), (wanted, words)) in seen.iter().zip(&expected) {
         assert!(
             code == wanted && text.contains(words.as_str()),

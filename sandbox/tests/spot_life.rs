@@ -1,5 +1,12 @@
 //! The life of a pool on the simulated platform, by the numbers (rackspace-spot §5, §7).
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+
 use chrono::{DateTime, TimeDelta, Utc};
 use sandbox::spot::{Answer, Control, Delays, Distribution, Options, Phase, Platform, Price};
 use serde_json::{Value, json};

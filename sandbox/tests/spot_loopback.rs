@@ -1,9 +1,32 @@
 //! `sandbox cloud` over a real socket in real time, as any Spot client sees it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+
 use sandbox::commands::cloud::Cloud;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+
+async fn id_token(http: &reqwest::Client, base: &str) -> String {
+    let form = [
+        ("grant_type", "refresh_token"),
+        ("client_id", "mwG3lUMV8KyeMqHe4fJ5Bb3nM1vBvRNa"),
+        ("refresh_token", "sandbox-refresh-token"),
+    ];
+    let tokens = http
+        .post(format!("{base}/oauth/token"))
+        .form(&form)
+        .send()
+        .await
+        .unwrap();
+    let tokens: Value = tokens.error_for_status().unwrap().json().await.unwrap();
+    tokens["id_token"].as_str().unwrap().to_owned()
+}
 
 #[tokio::test]
 async fn a_client_exchanges_its_token_bids_and_gets_a_server_at_high_speed() {
@@ -20,19 +43,7 @@ async fn a_client_exchanges_its_token_bids_and_gets_a_server_at_high_speed() {
     let running = tokio::spawn(cloud.run(|address| _ = ready.send(address), stop.clone()));
     let base = format!("http://{}", address.await.unwrap());
     let http = reqwest::Client::new();
-    let form = [
-        ("grant_type", "refresh_token"),
-        ("client_id", "mwG3lUMV8KyeMqHe4fJ5Bb3nM1vBvRNa"),
-        ("refresh_token", "sandbox-refresh-token"),
-    ];
-    let tokens = http
-        .post(format!("{base}/oauth/token"))
-        .form(&form)
-        .send()
-        .await
-        .unwrap();
-    let tokens: Value = tokens.error_for_status().unwrap().json().await.unwrap();
-    let token = tokens["id_token"].as_str().unwrap();
+    let token = id_token(&http, &base).await;
     let refused = http
         .get(format!("{base}/apis/ngpc.rxt.io/v1/regions"))
         .send()
@@ -48,7 +59,7 @@ async fn a_client_exchanges_its_token_bids_and_gets_a_server_at_high_speed() {
         "spec": {"serverClass": "mh.vs1.large-iad", "desired": 1, "cloudSpace": "sandbox", "bidPrice": "0.01"}});
     let created = http
         .post(format!("{namespace}/spotnodepools"))
-        .bearer_auth(token)
+        .bearer_auth(&token)
         .json(&pool)
         .send()
         .await
@@ -58,7 +69,7 @@ async fn a_client_exchanges_its_token_bids_and_gets_a_server_at_high_speed() {
         loop {
             let space = http
                 .get(format!("{namespace}/cloudspaces/sandbox"))
-                .bearer_auth(token)
+                .bearer_auth(&token)
                 .send()
                 .await
                 .unwrap();

@@ -1,9 +1,16 @@
 //! The machines against the Kubernetes API of the simulated world, under a paused clock: hours in a moment, and the same hours twice.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+
 use chrono::{DateTime, Utc};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter::clock::{SharedClock, TokioClock};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use sandbox::api::{ApiOptions, ApiServer};
 use sandbox::machines::{Fleet, MachineOptions, NodeLifecycle};
@@ -75,7 +82,7 @@ impl World {
 
     async fn nodes(&self) -> Vec<Node> {
         Api::<Node>::all(self.client.clone())
-            .list(&Default::default())
+            .list(&ListParams::default())
             .await
             .unwrap()
             .items

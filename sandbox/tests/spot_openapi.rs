@@ -3,6 +3,13 @@
 //! The checker knows the part of OpenAPI 3.0 that the document uses. Fields that the document does not name are mistakes too, except those that the live service is
 //! known to send (rackspace-spot 3.2, 3.3).
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+
 use chrono::{DateTime, Utc};
 use sandbox::spot::{Call, Control, Delays, Distribution, Options, Platform, Price};
 use serde_json::{Value, json};

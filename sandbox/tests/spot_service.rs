@@ -1,11 +1,19 @@
 //! The platform in motion under a paused clock: the router as a tower service, webhooks, time-outs. No sockets.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+
 use axum::body::Body;
 use axum::http::{Request, Response, header};
 use chrono::{DateTime, TimeDelta, Utc};
 use karpenter::clock::{SharedClock, TokioClock};
 use sandbox::spot::{
-    Admin, Control, Delays, Distribution, Fault, Options, Outcome, Spot, WebhookSender, WebhookServer, WebhookShape,
+    Admin, Control, Delays, Distribution, Fault, Options, Outcome, Platform, Spot, WebhookSender, WebhookServer,
+    WebhookShape,
 };
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -61,7 +69,7 @@ fn world(mut options: Options, refusals: usize) -> World {
 }
 
 async fn ask(spot: &Spot, method: &str, path: &str, body: &Value) -> Response<Body> {
-    let bearer = spot.with(|platform| platform.authorization());
+    let bearer = spot.with(Platform::authorization);
     let request = Request::builder()
         .method(method)
         .uri(path)
@@ -98,7 +106,7 @@ async fn the_webhook_is_called_at_the_notice_and_tried_three_times_five_seconds_
         .spot
         .with(|platform| platform.control(Control::Preempt { pool: POOL.into() }));
     let server = world.spot.with(|platform| platform.servers_of(POOL)[0].clone());
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     let heard = world.heard.lock().unwrap().clone();
     assert_eq!(
         heard.iter().map(|(at, _, _)| seconds(*at)).collect::<Vec<_>>(),
@@ -134,7 +142,7 @@ async fn the_webhook_may_be_wrapped_for_slack_name_another_uuid_and_ring_on_rele
         &Value::Null,
     )
     .await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     let heard = world.heard.lock().unwrap().clone();
     assert_eq!(heard.len(), 2, "refused once, then taken");
     let inner: Value = serde_json::from_str(heard[1].2["text"].as_str().unwrap()).unwrap();
@@ -155,7 +163,7 @@ async fn a_release_by_the_user_is_silent_by_default() {
         &Value::Null,
     )
     .await;
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
     assert!(world.heard.lock().unwrap().is_empty());
     world.stop.cancel();
 }

@@ -1,12 +1,19 @@
 //! The whole world on the paused clock: workloads become pods, pods find nodes, time and loss are survived, and a seed replays.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+
 use k8s_openapi::api::core::v1::Pod;
 use sandbox::spot::{Control, Options};
 use sandbox::world::{Order, World};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 const POOL: &str = "00000000-0000-4000-8000-000000000001";
 const OTHER: &str = "00000000-0000-4000-8000-000000000002";
 
@@ -134,16 +141,19 @@ async fn a_rollout_replaces_pods_without_going_below_what_is_allowed() {
     );
 }
 
+fn stateful_set(name: &str, replicas: i32) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name},
+        "spec": {"replicas": replicas, "serviceName": name, "selector": {"matchLabels": {"app": name}}, "template": {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"containers": [{"name": "main", "image": "db:1", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}]}},
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "10Gi"}}}}]}})
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stateful_set_comes_in_order_with_volumes_that_stay() {
     let world = with_nodes(2).await;
-    let set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"},
-        "spec": {"replicas": 3, "serviceName": "db", "selector": {"matchLabels": {"app": "db"}}, "template": {
-            "metadata": {"labels": {"app": "db"}},
-            "spec": {"containers": [{"name": "main", "image": "db:1", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}]}},
-            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"],
-                "resources": {"requests": {"storage": "10Gi"}}}}]}});
-    world.apply_value(&set).await.unwrap();
+    world.apply_value(&stateful_set("db", 3)).await.unwrap();
     let mut seen = Vec::new();
     until(&world, "three pods are ready", |w| {
         let now = names(w);
@@ -261,7 +271,7 @@ async fn a_silent_node_becomes_unknown_and_its_pods_are_evicted_after_their_tole
         p.control(Control::SetSick {
             pool: OTHER.into(),
             sick: true,
-        })
+        });
     });
     let took = until(&world, "the node is unknown", |w| {
         w.values("nodes")
@@ -289,7 +299,7 @@ async fn a_silent_node_becomes_unknown_and_its_pods_are_evicted_after_their_tole
         p.control(Control::SetSick {
             pool: OTHER.into(),
             sick: false,
-        })
+        });
     });
     until(&world, "the node is back and free of taints", |w| {
         w.ready_nodes() == 3

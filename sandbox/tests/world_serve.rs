@@ -1,5 +1,12 @@
 //! `sandbox serve` over loopback, in real time: kubectl's and a Spot client's view of one world. Few, since they cost real seconds.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{Api, ListParams};
@@ -21,8 +28,10 @@ async fn a_served_world_is_found_by_its_kubeconfig_and_its_variables() {
         write_kubeconfig: file.clone(),
         allow_remote: false,
     };
-    let mut options = WorldOptions::default();
-    options.spot = sandbox::spot::Options::short();
+    let options = WorldOptions {
+        spot: sandbox::spot::Options::short(),
+        ..WorldOptions::default()
+    };
     let (world, served, doors) = serve.start(options).await.unwrap();
     let world: &'static World = Box::leak(Box::new(world));
     let stop = CancellationToken::new();

@@ -22,6 +22,15 @@ fn plural(kind: &str) -> &'static str {
     }
 }
 
+/// Creates what an update starts from.
+fn version_of_new(server: &ApiServer, object: &Value) -> Value {
+    let stored = server
+        .handle()
+        .create(object)
+        .expect("what an update starts from is valid");
+    stored["metadata"]["resourceVersion"].clone()
+}
+
 /// Sends one example; what was stored, or why not.
 fn verdict(server: &ApiServer, example: &Value) -> Result<Value, String> {
     let handle = server.handle();
@@ -30,9 +39,8 @@ fn verdict(server: &ApiServer, example: &Value) -> Result<Value, String> {
     let result = match example.get("update_from") {
         None => handle.create(object),
         Some(before) => {
-            let stored = handle.create(before).expect("what an update starts from is valid");
             let mut next = object.clone();
-            next["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
+            next["metadata"]["resourceVersion"] = version_of_new(server, before);
             handle.update(&next)
         }
     };

@@ -70,7 +70,7 @@ async fn a_lost_answer_leaves_the_write_done() {
         &server,
         FaultRule::new(
             Fault::TimeoutAfter {
-                after: Duration::from_secs(60),
+                after: Duration::from_mins(1),
             },
             1.0,
         )

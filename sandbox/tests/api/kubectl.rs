@@ -13,6 +13,7 @@ struct Kubectl {
 }
 
 impl Kubectl {
+    #[allow(clippy::print_stdout, reason = "a test that cannot run says so")]
     async fn start() -> Option<Self> {
         let found = std::env::split_paths(&std::env::var_os("PATH")?).any(|p| p.join("kubectl").is_file());
         if !found {
@@ -142,7 +143,7 @@ async fn kubectl_reads() {
 }
 
 #[tokio::test]
-async fn kubectl_writes() {
+async fn kubectl_applies_and_changes() {
     let Some(kubectl) = Kubectl::start().await else { return };
     kubectl
         .says("apply -f -", DEPLOYMENT, &["deployment.apps/web created"])
@@ -191,6 +192,11 @@ async fn kubectl_writes() {
             &["patched"],
         )
         .await;
+}
+
+#[tokio::test]
+async fn kubectl_creates_deletes_and_hears_refusals() {
+    let Some(kubectl) = Kubectl::start().await else { return };
     let team = "apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n";
     kubectl.says("create -f -", team, &["namespace/team created"]).await;
     // Its generators send protobuf, which is not spoken here.

@@ -3,7 +3,9 @@
 use super::support::{code, install_crds, node_pool, node_pools, object, pod, seeded, world};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use karpenter::api::NodePool;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event, watcher};
 use sandbox::api::{ApiFaults, ApiServer, EventKind, Fault, FaultRule};
 use serde_json::json;
@@ -193,7 +195,8 @@ async fn deletions_of_custom_objects_and_metadata_only_watches_are_told() {
         .create(&PostParams::default(), &serde_json::from_value(node_pool("p")).unwrap())
         .await
         .unwrap();
-    let stream = watcher::metadata_watcher(pools.clone(), watcher::Config::default());
+    let metadata: Api<PartialObjectMeta<NodePool>> = Api::all(server.client());
+    let stream = watcher(metadata, watcher::Config::default());
     let mut stream = std::pin::pin!(stream);
     assert!(matches!(stream.next().await, Some(Ok(Event::Init))));
     let Some(Ok(Event::InitApply(first))) = stream.next().await else {
