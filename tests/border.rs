@@ -1,6 +1,13 @@
 //! The Kubernetes border against the in-process API server, on the paused clock: what is watched arrives, what is written is known, and bad days
 //! lose nothing. No sockets.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+
 #[path = "border/bad_days.rs"]
 mod bad_days;
 #[path = "border/evictions.rs"]

@@ -64,7 +64,8 @@ impl Spot {
         };
         let (ready, address) = tokio::sync::oneshot::channel();
         let stop = stop.clone();
-        tokio::spawn(async move { cloud.run(|address| _ = ready.send(address), stop).await.unwrap() });
+        let running = Box::pin(cloud.run(|address| _ = ready.send(address), stop));
+        tokio::spawn(async move { running.await.unwrap() });
         let address = address.await.unwrap();
         let http = reqwest::Client::new();
         let form = [
@@ -140,60 +141,9 @@ async fn a_pool_becomes_a_node_that_runs_pods_and_goes_with_its_machine() {
         "bidPrice": "0.01", "customLabels": {"team": "a"}, "customTaints": [{"key": "dedicated", "value": "ci", "effect": "NoSchedule"}]}});
     assert_eq!(spot.send("POST", POOLS, &body).await, 201);
 
-    // The real node-lifecycle controller takes the not-ready taint off; the pool's own comes last.
-    let node = eventually("a node with the pool's taint alone", WITHIN, async || {
-        node_of_pool(&client).await.filter(|node| taints(node) == ["dedicated"])
-    })
-    .await;
-    let name = node.metadata.name.clone().unwrap();
-    let labels = node.metadata.labels.clone().unwrap();
-    assert_eq!(labels["node.kubernetes.io/instance-type"], "compute1-8");
-    assert_eq!(
-        (&*labels["topology.kubernetes.io/region"], &*labels["team"]),
-        ("IAD", "a")
-    );
-    assert!(node.spec.unwrap().provider_id.unwrap().starts_with("openstack:///"));
-    let allocatable = node.status.unwrap().allocatable.unwrap();
-    assert_eq!(
-        (&*allocatable["memory"].0, &*allocatable["cpu"].0),
-        ("6457304Ki", "3500m")
-    );
-    eventually("a Lease and a CSINode", WITHIN, async || {
-        let lease = Api::<Lease>::namespaced(client.clone(), "kube-node-lease")
-            .get_opt(&name)
-            .await
-            .unwrap()?;
-        Api::<CSINode>::all(client.clone())
-            .get_opt(&name)
-            .await
-            .unwrap()
-            .map(|_| lease)
-    })
-    .await;
-
+    let name = a_node_joins(&client).await;
     let namespace = plane.namespace("machines").await;
-    let wanted: Pod = serde_json::from_value(json!({
-        "metadata": {"name": "web"},
-        "spec": {"terminationGracePeriodSeconds": 5, "containers": [{"name": "web", "image": "web", "resources": {"requests": {"cpu": "1"}}}],
-                 "tolerations": [{"key": "dedicated", "operator": "Exists"}]},
-    }))
-    .unwrap();
-    let pods = Api::<Pod>::namespaced(client.clone(), &namespace);
-    pods.create(&PostParams::default(), &wanted).await.unwrap();
-    eventually("a running, ready pod", WITHIN, async || {
-        let status = pod(&client, &namespace).await?.status?;
-        let ready = status
-            .conditions?
-            .iter()
-            .any(|condition| condition.type_ == "Ready" && condition.status == "True");
-        (status.phase? == "Running" && ready && status.pod_ip.is_some()).then_some(())
-    })
-    .await;
-    pods.delete("web", &DeleteParams::default()).await.unwrap();
-    eventually("no pod", WITHIN, async || {
-        pod(&client, &namespace).await.is_none().then_some(())
-    })
-    .await;
+    a_pod_runs_and_ends(&client, &namespace).await;
 
     let kill = json!({"do": "kill", "pool": POOL});
     assert_eq!(spot.send("POST", "_sandbox/control", &kill).await, 200);
@@ -211,4 +161,62 @@ async fn a_pool_becomes_a_node_that_runs_pods_and_goes_with_its_machine() {
     })
     .await;
     stop.cancel();
+}
+
+/// The pool's node with everything that a kubelet and the cloud's own controller give it; returns its name.
+async fn a_node_joins(client: &Client) -> String {
+    // The real node-lifecycle controller takes the not-ready taint off; the pool's own comes last.
+    let node = eventually("a node with the pool's taint alone", WITHIN, async || {
+        node_of_pool(client).await.filter(|node| taints(node) == ["dedicated"])
+    })
+    .await;
+    let name = node.metadata.name.clone().unwrap();
+    let labels = node.metadata.labels.clone().unwrap();
+    assert_eq!(labels["node.kubernetes.io/instance-type"], "compute1-8");
+    assert_eq!(
+        (&*labels["topology.kubernetes.io/region"], &*labels["team"]),
+        ("IAD", "a")
+    );
+    assert!(node.spec.unwrap().provider_id.unwrap().starts_with("openstack:///"));
+    let allocatable = node.status.unwrap().allocatable.unwrap();
+    assert_eq!(
+        (&*allocatable["memory"].0, &*allocatable["cpu"].0),
+        ("6457304Ki", "3500m")
+    );
+    eventually("a Lease and a CSINode", WITHIN, async || {
+        let leases = Api::<Lease>::namespaced(client.clone(), "kube-node-lease");
+        let plugins = Api::<CSINode>::all(client.clone());
+        let both = (
+            leases.get_opt(&name).await.unwrap().is_some(),
+            plugins.get_opt(&name).await.unwrap().is_some(),
+        );
+        (both == (true, true)).then_some(())
+    })
+    .await;
+    name
+}
+
+async fn a_pod_runs_and_ends(client: &Client, namespace: &str) {
+    let wanted: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "web"},
+        "spec": {"terminationGracePeriodSeconds": 5, "containers": [{"name": "web", "image": "web", "resources": {"requests": {"cpu": "1"}}}],
+                 "tolerations": [{"key": "dedicated", "operator": "Exists"}]},
+    }))
+    .unwrap();
+    let pods = Api::<Pod>::namespaced(client.clone(), namespace);
+    pods.create(&PostParams::default(), &wanted).await.unwrap();
+    eventually("a running, ready pod", WITHIN, async || {
+        let status = pod(client, namespace).await?.status?;
+        let ready = status
+            .conditions?
+            .iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True");
+        (status.phase? == "Running" && ready && status.pod_ip.is_some()).then_some(())
+    })
+    .await;
+    pods.delete("web", &DeleteParams::default()).await.unwrap();
+    eventually("no pod", WITHIN, async || {
+        pod(client, namespace).await.is_none().then_some(())
+    })
+    .await;
 }

@@ -72,7 +72,7 @@ fn without_any_setting_the_defaults_hold() {
     assert_eq!(spot.http.idle_conn_timeout, Duration::from_secs(90));
     assert_eq!((spot.http.max_idle_conns, spot.http.max_retries), (100, 10));
     assert_eq!(spot.http.retry_initial_interval, Duration::from_secs(1));
-    assert_eq!(spot.http.retry_wait_max, Duration::from_secs(600));
+    assert_eq!(spot.http.retry_wait_max, Duration::from_mins(10));
     assert!((spot.http.retry_multiplier - 2.0).abs() < f64::EPSILON);
     assert!((spot.http.retry_randomization_factor - 0.5).abs() < f64::EPSILON);
     assert_eq!(spot.capacity.memory_overhead.to_string(), "0.03");
@@ -81,9 +81,12 @@ fn without_any_setting_the_defaults_hold() {
     assert_eq!(spot.launch_timeout, Duration::from_mins(30));
 }
 
+/// Whether a value shows in the options.
+type Shows = fn(&Options) -> bool;
+
 /// A value other than the default for each of Karpenter's settings, and how it shows in the options.
 #[rustfmt::skip] // a table: one row per line
-const VALUES: &[(&str, &str, fn(&Options) -> bool)] = &[
+const VALUES: &[(&str, &str, Shows)] = &[
     ("karpenter-service", "anything", |_| true),
     ("metrics-port", "9090", |o| o.metrics_port == 9090),
     ("health-probe-port", "0", |o| o.health_probe_port == 0),

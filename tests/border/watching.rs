@@ -59,7 +59,7 @@ async fn an_optional_kind_that_is_not_served_holds_nobody_up_and_is_found_when_i
     let world = World::start().await;
     let overlays = Source::of(Kind::NodeOverlay);
     assert!(world.snapshot().await.unserved.contains(&overlays));
-    assert_eq!(world.metric("karpenter_watch_unserved", "NodeOverlay"), 1.0);
+    assert_eq!(world.metric("karpenter_watch_unserved", "NodeOverlay"), 1);
     assert!(world.hub.pulses()[&overlays].unserved);
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("crds/karpenter.sh_nodeoverlays.yaml");
     let crd = serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
@@ -67,7 +67,7 @@ async fn an_optional_kind_that_is_not_served_holds_nobody_up_and_is_found_when_i
         .create("apiextensions.k8s.io/v1", "CustomResourceDefinition", crd)
         .await;
     seconds(70).await;
-    assert_eq!(world.metric("karpenter_watch_unserved", "NodeOverlay"), 0.0);
+    assert_eq!(world.metric("karpenter_watch_unserved", "NodeOverlay"), 0);
     assert!(!world.hub.pulses()[&overlays].unserved);
 }
 
@@ -92,10 +92,7 @@ async fn one_object_that_cannot_be_read_is_told_once_and_the_others_go_on() {
         ("NodePool", "broken".to_owned())
     );
     assert!(unread[0].message.contains("expireAfter"), "{}", unread[0].message);
-    assert_eq!(
-        world.metric("karpenter_watch_undecodable_objects_total", "NodePool"),
-        1.0
-    );
+    assert_eq!(world.metric("karpenter_watch_undecodable_objects_total", "NodePool"), 1);
     // Its author corrects it.
     world.delete(KARPENTER, "NodePool", "broken").await;
     world.create(KARPENTER, "NodePool", pool("broken", "24h")).await;
@@ -123,7 +120,7 @@ async fn a_new_leader_can_wait_for_lists_that_began_after_it_asked() {
         .refresh(&[Source::of(Kind::NodeClaim), Source::of(Kind::NodePool)])
         .await;
     assert!(world.snapshot().await.claim("c").is_some());
-    assert_eq!(world.metric("karpenter_watch_relists_total", "NodeClaim"), before + 1.0);
+    assert_eq!(world.metric("karpenter_watch_relists_total", "NodeClaim"), before + 1);
 }
 
 #[tokio::test(start_paused = true)]

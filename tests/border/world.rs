@@ -137,16 +137,18 @@ impl World {
         api.delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    pub fn metric(&self, name: &str, label: &str) -> f64 {
+    /// The count that a counter or gauge with this label shows; zero where it never moved.
+    pub fn metric(&self, name: &str, label: &str) -> u64 {
         let families = self.metrics.gather();
         let family = families
             .iter()
             .find(|family| family.name() == name)
             .unwrap_or_else(|| panic!("no {name}"));
         let fits = |metric: &&prometheus::proto::Metric| metric.get_label().iter().any(|pair| pair.value() == label);
-        family.get_metric().iter().find(fits).map_or(0.0, |metric| {
+        let shown = family.get_metric().iter().find(fits).map_or(0.0, |metric| {
             metric.get_counter().get_value() + metric.get_gauge().get_value()
-        })
+        });
+        shown.to_string().parse().expect("a whole number")
     }
 }
 
