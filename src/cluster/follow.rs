@@ -286,7 +286,9 @@ impl Tracked for CsiNodeFacts {
             .as_ref()
             .or(moved.old.as_ref())
             .map(|entry| Arc::clone(&entry.meta.key.name));
-        name.into_iter().for_each(|name| cluster.touch_node(&name));
+        if let Some(name) = name {
+            cluster.touch_node(&name);
+        }
     }
 }
 

@@ -72,16 +72,10 @@ impl Cluster {
                 key,
                 uid,
                 version,
-            } => {
-                let source = Source {
-                    kind,
-                    class: class_of(kind, &key),
-                };
-                on_kind!(kind, T => {
-                    let moved = self.tables.table_mut::<T>().delete(&source, &key, &uid, version);
-                    self.settle::<T>(moved, now, &mut changes);
-                });
-            }
+            } => on_kind!(kind, T => {
+                let moved = self.tables.table_mut::<T>().delete(&source_of(kind, &key), &key, &uid, version);
+                self.settle::<T>(moved, now, &mut changes);
+            }),
             Delta::Listed {
                 source,
                 version,
@@ -92,9 +86,7 @@ impl Cluster {
                 on_kind!(source.kind, T => {
                     let listed = objects.into_iter().filter_map(T::unwrap).collect();
                     let moved = self.tables.table_mut::<T>().list(&source, version, began, listed, &unread);
-                    for movement in moved {
-                        self.settle::<T>(Some(movement), now, &mut changes);
-                    }
+                    self.settle_all::<T>(moved, now, &mut changes);
                 });
                 self.arrived(&source);
             }
@@ -103,28 +95,22 @@ impl Cluster {
             }
             Delta::Unserved(source) => {
                 on_kind!(source.kind, T => {
-                    for movement in self.tables.table_mut::<T>().forget(&source) {
-                        self.settle::<T>(Some(movement), now, &mut changes);
-                    }
+                    let moved = self.tables.table_mut::<T>().forget(&source);
+                    self.settle_all::<T>(moved, now, &mut changes);
                 });
-                self.unserved.insert(source.clone());
                 self.arrived(&source);
+                self.unserved.insert(source);
             }
             Delta::Read {
                 kind,
                 key,
                 began,
                 found,
-            } => {
-                let source = Source {
-                    kind,
-                    class: class_of(kind, &key),
-                };
-                on_kind!(kind, T => {
-                    let moved = self.tables.table_mut::<T>().read(&source, &key, began, found.and_then(T::unwrap));
-                    self.settle::<T>(moved, now, &mut changes);
-                });
-            }
+            } => on_kind!(kind, T => {
+                let found = found.and_then(T::unwrap);
+                let moved = self.tables.table_mut::<T>().read(&source_of(kind, &key), &key, began, found);
+                self.settle::<T>(moved, now, &mut changes);
+            }),
         }
         changes
     }
@@ -154,7 +140,9 @@ impl Cluster {
             if waits && self.knows(&plan.machine) {
                 let before = self.ledger.plans().get(&plan.pod).map(|before| before.machine.clone());
                 self.touch_machine(plan.machine.clone());
-                before.into_iter().for_each(|machine| self.touch_machine(machine));
+                if let Some(before) = before {
+                    self.touch_machine(before);
+                }
                 self.ledger.plan(plan);
             }
         }
@@ -237,21 +225,21 @@ impl Cluster {
     }
 
     fn apply_one<T: Tracked>(&mut self, entry: Arc<Entry<T>>, now: DateTime<Utc>, changes: &mut Vec<Change>) {
-        let source = Source {
-            kind: T::KIND,
-            class: class_of(T::KIND, &entry.meta.key),
-        };
+        let source = source_of(T::KIND, &entry.meta.key);
         let moved = self.tables.table_mut::<T>().apply(&source, entry);
         self.settle::<T>(moved, now, changes);
     }
 
     fn assume_one<T: Tracked>(&mut self, entry: Arc<Entry<T>>, now: DateTime<Utc>, changes: &mut Vec<Change>) {
-        let source = Source {
-            kind: T::KIND,
-            class: class_of(T::KIND, &entry.meta.key),
-        };
+        let source = source_of(T::KIND, &entry.meta.key);
         let moved = self.tables.table_mut::<T>().assume(&source, entry, now);
         self.settle::<T>(moved, now, changes);
+    }
+
+    fn settle_all<T: Tracked>(&mut self, moved: Vec<Moved<T>>, now: DateTime<Utc>, changes: &mut Vec<Change>) {
+        for movement in moved {
+            self.settle::<T>(Some(movement), now, changes);
+        }
     }
 
     /// Follows up on a movement of one table: indexes, machines, consolidation state, changes.
@@ -324,12 +312,14 @@ pub(super) fn claim_key(name: &Arc<str>) -> Key {
     }
 }
 
-fn class_of(kind: Kind, key: &Key) -> Arc<str> {
-    if kind == Kind::NodeClass {
+/// Where an object of that kind and key is listed.
+fn source_of(kind: Kind, key: &Key) -> Source {
+    let class = if kind == Kind::NodeClass {
         Arc::clone(&key.scope)
     } else {
         Arc::default()
-    }
+    };
+    Source { kind, class }
 }
 
 /// Says what a movement was about.
@@ -349,7 +339,7 @@ fn tell<T: Tracked>(moved: &Moved<T>, changes: &mut Vec<Change>) {
             say(new, What::Appeared);
         }
         (Some(old), Some(new)) if old.meta.deleting.is_none() && new.meta.deleting.is_some() => {
-            say(new, What::Deleting)
+            say(new, What::Deleting);
         }
         (Some(old), Some(new)) => say(new, T::what(&old.facts, &new.facts)),
         (None, Some(new)) => say(new, What::Appeared),

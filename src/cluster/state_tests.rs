@@ -356,7 +356,7 @@ fn the_consolidation_state_is_renewed_by_what_consolidation_looks_at() {
     see(
         &mut cluster,
         node("n", 5, |n| {
-            n["metadata"]["labels"] = json!({ "karpenter.sh/initialized": "true" })
+            n["metadata"]["labels"] = json!({ "karpenter.sh/initialized": "true" });
         }),
         11,
     );
@@ -380,7 +380,7 @@ fn the_totals_of_a_pool_leave_out_what_is_going_and_name_what_has_no_type_yet() 
     see(
         &mut cluster,
         claim("b", 2, |c| {
-            c["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")
+            c["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }),
         1,
     );

@@ -109,7 +109,9 @@ impl Snapshot {
 /// The DaemonSet controller pins real pods to a node by their affinity: what the template requires replaces it (scheduling 12-1).
 fn pinned_by_template(pod: &Arc<Pod>, template: &Pod) -> Arc<Pod> {
     let mut free = pod.as_ref().clone();
-    Arc::make_mut(&mut free.constraints).required_terms = template.constraints.required_terms.clone();
+    Arc::make_mut(&mut free.constraints)
+        .required_terms
+        .clone_from(&template.constraints.required_terms);
     Arc::new(free)
 }
 

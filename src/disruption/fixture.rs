@@ -120,6 +120,10 @@ impl Fixture {
         )
     }
 
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "json! literals as arguments read best without a borrow"
+    )]
     pub(super) fn pod(&mut self, node: &str, name: &str, patch: Value) -> &mut Self {
         let object = json!({
             "metadata": { "name": name, "namespace": "default", "uid": name },

@@ -81,6 +81,10 @@ mod tests {
     use crate::disruption::fixture::{Fixture, now};
     use serde_json::json;
 
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "json! literals as arguments read best without a borrow"
+    )]
     fn budget(name: &str, patch: serde_json::Value) -> serde_json::Value {
         let mut object = json!({
             "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
@@ -99,8 +103,11 @@ mod tests {
         }
         fixture.machine("a").pod("a", "p", pod);
         let snapshot = fixture.snapshot();
-        let pod = snapshot.pod("default", "p").unwrap();
-        Guards::of(&snapshot).hold(pod, now())
+        Guards::of(&snapshot).hold(pod_in(&snapshot), now())
+    }
+
+    fn pod_in(snapshot: &Snapshot) -> &PodEntry {
+        snapshot.pod("default", "p").unwrap()
     }
 
     fn web() -> serde_json::Value {
@@ -139,7 +146,7 @@ mod tests {
         let lenient = budget("b", json!({ "spec": { "unhealthyPodEvictionPolicy": "AlwaysAllow" } }));
         let mut unhealthy = web();
         unhealthy["status"] = json!({ "conditions": [{ "type": "Ready", "status": "False" }] });
-        assert_eq!(hold(&[lenient.clone()], unhealthy.clone()), None);
+        assert_eq!(hold(std::slice::from_ref(&lenient), unhealthy.clone()), None);
         assert!(hold(&[lenient], web()).is_some(), "no Ready condition is not unhealthy");
         assert!(hold(&[budget("b", json!({}))], unhealthy).is_some());
     }

@@ -274,8 +274,7 @@ impl<'a> Route<'a> {
         let _version = parts.next();
         let rest: Vec<&str> = parts.collect();
         let (resource, name) = match rest.as_slice() {
-            ["namespaces", _, resource, name @ ..] => (*resource, name.first()),
-            [resource, name @ ..] => (*resource, name.first()),
+            ["namespaces", _, resource, name @ ..] | [resource, name @ ..] => (*resource, name.first()),
             [] => ("", None),
         };
         let verb = match (method.as_str(), name) {

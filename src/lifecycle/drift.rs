@@ -77,6 +77,10 @@ fn is_static_drift(pool: &NodePool, claim: &NodeClaim) -> bool {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "json! literals as arguments read best without a borrow"
+)]
 mod tests {
     use super::*;
     use serde_json::{Value, json};

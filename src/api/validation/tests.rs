@@ -1,5 +1,10 @@
 //! Messages and the vectors; the examples of surface §1.7 are in `tests/crds.rs`.
 
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "json! literals as arguments read best without a borrow"
+)]
+
 use super::*;
 use crate::api::decode;
 use serde_json::{Value, json};

@@ -496,7 +496,7 @@ mod tests {
     #[test]
     fn not_found_is_not_the_last_word_while_a_create_may_still_take_effect() {
         let start = Instant::now();
-        let settles = Duration::from_secs(60);
+        let settles = Duration::from_mins(1);
         let mut orders = Orders::default();
         orders.sending(UID, PoolKind::Spot, "c", start);
         let is_final = |orders: &Orders, outcome, after| {

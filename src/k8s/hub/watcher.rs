@@ -167,7 +167,7 @@ impl Watcher {
             unread,
         };
         self.hub.cluster.observe(listed).await?;
-        self.served().await;
+        self.served();
         if let Some(line) = self.hub.handle.line(&self.kind.source) {
             let now = self.hub.clock.now();
             line.beat(|pulse| (pulse.last_list, pulse.last_event, pulse.trouble) = (Some(now), Some(now), None));
@@ -313,7 +313,7 @@ impl Watcher {
         }
     }
 
-    async fn served(&mut self) {
+    fn served(&mut self) {
         if self.unserved {
             self.unserved = false;
             self.hub.metrics.unserved.with_label_values(&[self.kind.label()]).set(0);
@@ -362,7 +362,6 @@ fn ended(error: kube::Error) -> Ended {
             Ended::Expired
         }
         kube::Error::Api(status) if status.code == 403 || status.code == 404 => Ended::Unserved(error),
-        kube::Error::Api(_) => Ended::Failed(error),
         // What cannot be read as an event would come again from the same version.
         kube::Error::SerdeError(_) => Ended::Expired,
         // The connection broke while it was watched: nothing is wrong with the version.
