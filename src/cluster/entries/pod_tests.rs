@@ -43,7 +43,10 @@ fn amounts_that_are_written_differently_stay_as_they_were_written() {
         reader.pod(&pod("a", change)).pod.requests.to_json()
     };
     let (binary, decimal) = (written("1Gi"), written("1073741824"));
-    assert!(binary.contains("1Gi") && decimal.contains("1073741824"), "{binary} {decimal}");
+    assert!(
+        binary.contains("1Gi") && decimal.contains("1073741824"),
+        "{binary} {decimal}"
+    );
 }
 
 #[test]

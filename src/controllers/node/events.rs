@@ -49,11 +49,12 @@ pub(crate) fn several_budgets(node: Involved, pod: &Key) -> Event {
 /// Volumes are waited for.
 pub(super) fn volumes_attached(node: Involved, attachments: &[&str]) -> Event {
     let name = node.name.clone();
-    let mut listed = attachments.iter().take(NAMES).copied().collect::<Vec<_>>().join(", ");
-    let rest = attachments.len().saturating_sub(NAMES);
-    if rest > 0 {
-        listed.push_str(&format!(" and {rest} other(s)"));
-    }
+    let named: Vec<&str> = attachments.iter().take(NAMES).copied().collect();
+    let named = named.join(", ");
+    let listed = match attachments.len().saturating_sub(NAMES) {
+        0 => named,
+        rest => format!("{named} and {rest} other(s)"),
+    };
     let message = format!("Awaiting deletion of bound volumeattachments ({listed})");
     Event::new(EventType::Normal, "AwaitingVolumeDetachment", node, message).deduped_by([name])
 }

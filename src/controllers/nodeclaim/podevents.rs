@@ -48,7 +48,9 @@ pub fn trigger(queue: Queue<Key>) -> impl FnMut(&Change, &Cluster) + Send + 'sta
         if change.what == What::Gone {
             places.remove(&change.key);
         }
-        node.into_iter().for_each(|node| queue.add(node));
+        if let Some(node) = node {
+            queue.add(node);
+        }
     }
 }
 
