@@ -424,3 +424,27 @@ impl Symbols {
         true
     }
 }
+
+/// Holds the interned algebra to the plain one.
+#[cfg(test)]
+pub(super) fn agrees(a: &Requirement, b: &Requirement) {
+    let mut symbols = Symbols::new(Arc::default());
+    let (own, other) = (symbols.requirement(a), symbols.requirement(b));
+    assert_eq!(symbols.to_requirement(own), *a);
+    let met = symbols.meet(own, other).map(|req| symbols.to_requirement(req));
+    let same_text = a == b;
+    assert_eq!(met.is_some(), same_text || a.meets(b));
+    if let Some(met) = met {
+        assert_eq!(met, a.intersection(b));
+    }
+    let sets = [a, b].map(|requirement| symbols.wish(&[requirement.clone()].into_iter().collect()).set);
+    let [set, incoming] = sets;
+    let plain: [Requirements; 2] = [a, b].map(|requirement| [requirement.clone()].into_iter().collect());
+    let strict = plain[0]
+        .compatible(&plain[1], super::requirements::Undefined::Strict)
+        .is_ok();
+    assert_eq!(
+        symbols.combine(set, incoming, Unknown::Refuse).is_some(),
+        strict || same_text
+    );
+}

@@ -7,7 +7,7 @@ use crate::folder;
 use crate::predicates;
 use crate::report::{Outcome, Report};
 use crate::scenario::{Catalogs, Scenario};
-use karpenter::scheduling::{Results, Ties, solve};
+use karpenter::scheduling::{Problem, Results, Ties, solve};
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::Path;
@@ -75,6 +75,11 @@ fn product(scenario: &Value, catalogs: &Catalogs) -> Outcome {
     if !complaints.is_empty() {
         return Outcome::Failed(format!("not feasible: {}", complaints.join("; ")));
     }
+    let backwards = Answer::of(&results_of(&backwards(&made.problem), &made), &made);
+    let by_order = differences(&ours, &backwards, Level::Exact);
+    if !by_order.is_empty() {
+        return Outcome::Failed(format!("the order of the input matters: {}", by_order.join("; ")));
+    }
     if found.is_empty() {
         return Outcome::Passed;
     }
@@ -105,11 +110,28 @@ fn ours(made: &Scenario) -> Answer {
     Answer::of(&results(made), made)
 }
 
-/// Our results. Without any usable pool nothing is tried, as in provisioning (scheduling 2-2).
+/// The same problem with every list the other way round.
+fn backwards(problem: &Problem) -> Problem {
+    let mut result = problem.clone();
+    result.pods.reverse();
+    result.nodes.reverse();
+    result.daemons.reverse();
+    result.pools.reverse();
+    for pool in &mut result.pools {
+        pool.instance_types = pool.instance_types.iter().rev().cloned().collect();
+    }
+    result
+}
+
 fn results(made: &Scenario) -> Results {
-    if made.problem.pools.is_empty() {
+    results_of(&made.problem, made)
+}
+
+/// Our results. Without any usable pool nothing is tried, as in provisioning (scheduling 2-2).
+fn results_of(problem: &Problem, made: &Scenario) -> Results {
+    if problem.pools.is_empty() {
         Results::default()
     } else {
-        solve(&made.problem, &made.options, &|| true)
+        solve(problem, &made.options, &|| true)
     }
 }

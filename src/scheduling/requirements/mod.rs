@@ -4,6 +4,8 @@
 //! offerings; the solver works on an interned copy of the same algebra and is checked against this one.
 
 mod compatibility;
+#[cfg(test)]
+mod properties;
 mod requirement;
 mod set;
 mod validation;
