@@ -82,6 +82,14 @@ impl StateNode {
         }
     }
 
+    /// The same, to be held: a Node's labels are not copied.
+    pub(super) fn shared_labels(&self) -> Arc<BTreeMap<String, String>> {
+        match self.speaker() {
+            Some(node) => Arc::clone(&node.facts.labels),
+            None => Arc::new(self.labels().clone()),
+        }
+    }
+
     /// Annotations: the claim's until registered, then the Node's.
     pub fn annotations(&self) -> &BTreeMap<String, String> {
         static NONE: BTreeMap<String, String> = BTreeMap::new();

@@ -21,13 +21,13 @@ impl StateNode {
     fn view(&self) -> Node {
         let object = self.node.as_ref().map(|node| NodeObject {
             name: node.name().to_owned(),
-            labels: node.facts.labels.as_ref().clone(),
+            labels: Arc::clone(&node.facts.labels),
             taints: node.taints.iter().map(taint).collect(),
         });
         let limit = |(driver, limit): (&String, &i32)| (driver.clone(), u64::try_from(*limit).unwrap_or_default());
         Node {
             name: self.name().to_owned(),
-            labels: self.labels().clone(),
+            labels: self.shared_labels(),
             taints: self.taints().iter().map(taint).collect(),
             ownership: if self.is_managed() {
                 Ownership::Managed

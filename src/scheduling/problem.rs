@@ -108,7 +108,7 @@ pub struct NodeObject {
     /// Its name.
     pub name: String,
     /// Its labels.
-    pub labels: BTreeMap<String, String>,
+    pub labels: Arc<BTreeMap<String, String>>,
     /// Its taints, all of them.
     pub taints: Vec<Taint>,
 }
@@ -118,8 +118,8 @@ pub struct NodeObject {
 pub struct Node {
     /// The claim's name until it is registered, then the Node's (scheduling 13-6).
     pub name: String,
-    /// Its labels, by the same rule (scheduling 23-6).
-    pub labels: BTreeMap<String, String>,
+    /// Its labels, by the same rule (scheduling 23-6); shared with the Node object where they are its own.
+    pub labels: Arc<BTreeMap<String, String>>,
     /// The taints that count for placement ([`effective`](super::taints::effective), scheduling 7-5).
     pub taints: Vec<Taint>,
     /// Whether we made it.
@@ -156,7 +156,7 @@ impl Node {
 
     /// What its labels are, as requirements, the hostname included (scheduling 13-5).
     pub fn requirements(&self) -> Requirements {
-        let mut result = Requirements::from_labels(&self.labels);
+        let mut result = Requirements::from_labels(&*self.labels);
         result.add(Requirement::is(labels::HOSTNAME, self.hostname()));
         result
     }

@@ -101,7 +101,7 @@ impl Machine<'_> {
         capacity.set("nodes", Quantity::units(1));
         Node {
             name: meta.name.clone().unwrap(),
-            labels: meta.labels.clone().unwrap_or_default(),
+            labels: Arc::new(meta.labels.clone().unwrap_or_default()),
             taints: self.taints(registered, initialized),
             ownership: if managed {
                 Ownership::Managed
@@ -122,7 +122,7 @@ impl Machine<'_> {
             ),
             object: self.node.map(|node| NodeObject {
                 name: node.metadata.name.clone().unwrap(),
-                labels: node_labels(node),
+                labels: Arc::new(node_labels(node)),
                 taints: node_taints(node),
             }),
             pods: pods

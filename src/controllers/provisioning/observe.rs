@@ -153,7 +153,7 @@ fn untyped(claim: &ClaimEntry, pools: &[Pool]) -> Node {
     capacity.set(names::NODES, Quantity::units(1));
     Node {
         name: claim.name().to_owned(),
-        labels: BTreeMap::from([(labels::NODEPOOL.to_owned(), pool.to_owned())]),
+        labels: Arc::new(BTreeMap::from([(labels::NODEPOOL.to_owned(), pool.to_owned())])),
         ownership: Ownership::Managed,
         readiness: Readiness::ComingUp,
         fate: Fate::Stays,

@@ -3,6 +3,7 @@
 use crate::cluster::{Key, Source, Version};
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// One page of a list.
@@ -10,8 +11,9 @@ use std::sync::Arc;
 pub(super) struct Page {
     #[serde(default)]
     pub(super) metadata: PageMeta,
+    /// As text: one object of five hundred as values would be many times as large, and they are read one by one.
     #[serde(default)]
-    pub(super) items: Option<Vec<Value>>,
+    pub(super) items: Option<Vec<Box<RawValue>>>,
 }
 
 /// What a page says of the list.

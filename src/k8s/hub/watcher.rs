@@ -143,7 +143,8 @@ impl Watcher {
                 .list(&params)
                 .map_err(|e| Ended::Failed(kube::Error::BuildRequest(e)))?;
             let page: Page = self.hub.client.kube().request(request).await.map_err(ended)?;
-            for object in page.items.unwrap_or_default() {
+            for text in page.items.unwrap_or_default() {
+                let object = serde_json::from_str(text.get()).map_err(|e| Ended::Failed(kube::Error::SerdeError(e)))?;
                 let identity = Identity::of(&self.kind.source, &object);
                 match self.read(&identity, object) {
                     Some(object) => objects.push(object),

@@ -51,7 +51,7 @@ impl Population {
         let mut places = Vec::with_capacity(nodes.len());
         for (at, node) in nodes.iter().enumerate() {
             let object = node.object.as_ref().map(|object| {
-                let wish = symbols.wish(&crate::scheduling::Requirements::from_labels(&object.labels));
+                let wish = symbols.wish(&crate::scheduling::Requirements::from_labels(&*object.labels));
                 let host = wish.host.and_then(|req| symbols.terms(req).single());
                 (Arc::clone(node), wish.set, host)
             });
