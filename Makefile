@@ -1,6 +1,9 @@
 # Each target is one line that calls cargo or a script; CI calls the same targets.
 .DEFAULT_GOAL := help
-.PHONY: help generate build test test-quick lint fmt image chart-lint chart-template update-pricing control-plane conformance bench-solve
+# Where cargo builds.
+BUILT := $(or $(CARGO_TARGET_DIR),target)
+
+.PHONY: help generate build test test-quick lint fmt image chart-lint chart-template update-pricing control-plane conformance bench bench-resident bench-solve
 
 IMAGE ?= karpenter-provider-rackspace-spot:dev
 PLATFORMS ?= linux/amd64
@@ -45,6 +48,15 @@ control-plane: ## builds the real control plane and helm from Go modules, outsid
 
 conformance: ## recorded answers held against ours; VECTORS=DIR runs another folder of the same shape
 	VECTORS=$(VECTORS) cargo test --locked --test conformance -- --nocapture
+
+bench: ## measures intake and snapshots of a large cluster, the solver, and the memory of the release binary
+	cargo bench --locked --bench cluster
+	$(MAKE) bench-solve
+	$(MAKE) bench-resident
+
+# Only the binary that is measured has to be a release; the worlds around it are built like tests.
+bench-resident: build ## the resident memory of the release binary with 500 nodes and 15,000 pods; OPERATOR=FILE measures another
+	OPERATOR=$(or $(OPERATOR),$(BUILT)/release/karpenter-provider-rackspace-spot) cargo bench --profile dev --locked --bench resident
 
 bench-solve: ## measures the solver; JSON=FILE writes one object a line
 	JSON=$(JSON) cargo bench --locked --bench solve

@@ -1,9 +1,12 @@
 //! What the state of a large cluster weighs: with 500 nodes and 15,000 pods the whole operator stays under 64 MiB (architecture §5), and the
 //! state is only a part of it. A test binary of its own, since it measures its process.
 
+#[path = "../benches/cluster/objects.rs"]
+mod objects;
+
 use karpenter::cluster::entries::{NodeEntry, Reader};
 use karpenter::cluster::{Cluster, Delta, Kind, Object, Source, Version};
-use serde_json::json;
+use objects::{NODES, PODS};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -11,8 +14,6 @@ use std::sync::Arc;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const NODES: usize = 500;
-const PODS: usize = 15_000;
 /// Half of what the operator may have.
 const MOST_MIB: f64 = 32.0;
 
@@ -24,51 +25,13 @@ fn resident_mib() -> f64 {
 }
 
 fn node(number: usize) -> Object {
-    let name = format!("node-{number:04}");
-    let labels: std::collections::BTreeMap<String, String> = (0..25)
-        .map(|label| (format!("example.com/label-{label}"), format!("value-{label}")))
-        .collect();
-    let object = json!({
-        "metadata": { "name": name, "uid": format!("node-uid-{number}"), "resourceVersion": "1", "labels": labels },
-        "spec": { "providerID": format!("openstack:///{number}") },
-        "status": {
-            "capacity": { "cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110" },
-            "allocatable": { "cpu": "7500m", "memory": "30Gi", "ephemeral-storage": "90Gi", "pods": "110" },
-            "conditions": [{ "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status" }],
-        },
-    });
-    Object::Node(Arc::new(NodeEntry::read(serde_json::from_value(object).unwrap())))
+    let object = serde_json::from_value(objects::node(number)).unwrap();
+    Object::Node(Arc::new(NodeEntry::read(object)))
 }
 
-/// A pod as a Deployment of thirty makes it.
 fn pod(number: usize, reader: &mut Reader) -> Object {
-    let app = number / 30;
-    let object = json!({
-        "metadata": {
-            "name": format!("app-{app:03}-6d4cf56db6-{number:05}"), "namespace": format!("team-{:02}", app % 20),
-            "uid": format!("00000000-0000-0000-0000-{number:012}"), "resourceVersion": number.to_string(),
-            "creationTimestamp": "2026-01-01T00:00:00Z",
-            "labels": { "app.kubernetes.io/name": format!("app-{app:03}"), "app.kubernetes.io/instance": "production",
-                "app.kubernetes.io/version": "1.2.3", "pod-template-hash": "6d4cf56db6" },
-            "annotations": { "prometheus.io/scrape": "true", "checksum/config": "0123456789abcdef" },
-            "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("app-{app:03}-6d4cf56db6"),
-                "uid": format!("rs-{app}"), "controller": true }],
-        },
-        "spec": {
-            "nodeName": format!("node-{:04}", number % NODES),
-            "containers": [{ "name": "main", "image": "registry/app:1.2.3", "ports": [{ "containerPort": 8080 }],
-                "resources": { "requests": { "cpu": "100m", "memory": "128Mi" }, "limits": { "memory": "256Mi" } } }],
-            "tolerations": [
-                { "key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 },
-                { "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 }],
-            "topologySpreadConstraints": [{ "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": { "matchLabels": { "app.kubernetes.io/name": format!("app-{app:03}") } } }],
-        },
-        "status": { "phase": "Running", "startTime": "2026-01-01T00:00:05Z", "conditions": [
-            { "type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:05Z" },
-            { "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z" }] },
-    });
-    Object::Pod(Arc::new(reader.pod(&serde_json::from_value(object).unwrap())))
+    let object = serde_json::from_value(objects::pod(number)).unwrap();
+    Object::Pod(Arc::new(reader.pod(&object)))
 }
 
 #[test]
