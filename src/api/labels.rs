@@ -126,7 +126,7 @@ pub fn is_restricted(key: &str) -> bool {
     RESTRICTED.contains(&key) || RESTRICTED_DOMAINS.iter().any(|owner| owned(owner))
 }
 
-/// The present name of a label that has an older one (surface §2.3); any other key as it is.
+/// The present name of a label that has an older one (surface §2.3, scheduling 6-3); any other key as it is.
 pub fn normalize(key: &str) -> &str {
     match key {
         "failure-domain.beta.kubernetes.io/zone" => ZONE,

@@ -4,15 +4,23 @@
 
 use serde_json::Value;
 
+/// The fields that hold resource lists.
+const AMOUNTS: [&str; 6] = [
+    "requests",
+    "limits",
+    "capacity",
+    "allocatable",
+    "overhead",
+    "allocatedResources",
+];
+
 /// Canonicalises every resource list in an object.
 pub(crate) fn canonical_in(value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (key, child) in map.iter_mut() {
-                if matches!(
-                    key.as_str(),
-                    "requests" | "limits" | "capacity" | "allocatable" | "overhead" | "allocatedResources"
-                ) && let Value::Object(list) = child
+                if AMOUNTS.contains(&key.as_str())
+                    && let Value::Object(list) = child
                 {
                     list.values_mut().for_each(canonicalise);
                 } else {
@@ -30,10 +38,8 @@ pub(crate) fn numbers_to_text(value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (key, child) in map.iter_mut() {
-                if matches!(
-                    key.as_str(),
-                    "requests" | "limits" | "capacity" | "allocatable" | "overhead" | "allocatedResources"
-                ) && let Value::Object(list) = child
+                if AMOUNTS.contains(&key.as_str())
+                    && let Value::Object(list) = child
                 {
                     for amount in list.values_mut() {
                         if let Value::Number(number) = amount {
