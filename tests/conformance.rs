@@ -3,6 +3,13 @@
 //! `make conformance VECTORS=DIR` runs any folder that is made like `tests/data/vectors`; without it, that folder. The READMEs beside the vectors
 //! say how they came to be and what "equal" means on each level.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+
 #[path = "conformance/algebra.rs"]
 mod algebra;
 #[path = "conformance/answer.rs"]

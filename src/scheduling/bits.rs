@@ -105,7 +105,9 @@ mod tests {
         #[test]
         fn a_set_of_bits_is_a_set(numbers in proptest::collection::btree_set(0_usize..300, 0..60), from in 0_usize..300) {
             let mut set = Vec::new();
-            numbers.iter().for_each(|n| insert(&mut set, *n));
+            for n in &numbers {
+                insert(&mut set, *n);
+            }
             prop_assert_eq!(iter(&set).collect::<Vec<_>>(), numbers.iter().copied().collect::<Vec<_>>());
             prop_assert_eq!(count(&set), numbers.len());
             prop_assert_eq!(contains(&set, from), numbers.contains(&from));

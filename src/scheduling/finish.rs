@@ -106,7 +106,9 @@ impl Pass<'_> {
             .or_insert_with(|| symbols.to_requirements(claim.set))
             .clone();
         let mut types = vec![0; template.columns.words()];
-        kept.types.iter().for_each(|at| bits::insert(&mut types, *at as usize));
+        for at in &kept.types {
+            bits::insert(&mut types, *at as usize);
+        }
         let minimum = requirements
             .get(labels::INSTANCE_TYPE)
             .and_then(Requirement::min_values);
@@ -188,7 +190,9 @@ impl Pass<'_> {
         let mut short = Vec::new();
         if options.min_values == MinValuesPolicy::Strict && !wanted.is_empty() {
             let mut set = vec![0; template.columns.words()];
-            types.iter().for_each(|at| bits::insert(&mut set, *at as usize));
+            for at in &types {
+                bits::insert(&mut set, *at as usize);
+            }
             let found = short_of_values(&wanted, &set, &template.columns, symbols);
             short = found.into_iter().map(|(key, _)| key).collect();
         }

@@ -58,15 +58,12 @@ impl Line {
             after: NONE,
             pods: 1,
         });
-        match self.run(1) {
-            Some((first, last)) => {
-                self.insert_after(claim, last);
-                self.set_run(1, Some((first, claim)));
-            }
-            None => {
-                self.insert_first(claim);
-                self.set_run(1, Some((claim, claim)));
-            }
+        if let Some((first, last)) = self.run(1) {
+            self.insert_after(claim, last);
+            self.set_run(1, Some((first, claim)));
+        } else {
+            self.insert_first(claim);
+            self.set_run(1, Some((claim, claim)));
         }
     }
 

@@ -128,7 +128,9 @@ fn count(group: &mut Group, seat: Seat, symbols: &Symbols) {
     } else if let Some(req) = symbols.get(seat.set, group.rule.key) {
         let values = symbols.terms(req).concrete();
         if group.rule.kind.counts_open_claims() || values.len() == 1 {
-            values.iter().for_each(|value| group.record(*value, 1));
+            for value in values {
+                group.record(*value, 1);
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 //! pass is remembered in its [`Memory`].
 
 use super::amounts::{Amounts, Places};
-use super::pod::{Constraints, Pod, PodTerm, Preferences};
+use super::pod::{Constraints, Pod, PodTerm, Preferences, Selector};
 use super::problem::Problem;
 use super::symbols::{Symbols, Wish};
 use rustc_hash::FxHashMap;
@@ -83,7 +83,7 @@ pub(super) fn selected_labels(problem: &Problem) -> BTreeSet<String> {
     );
     for constraints in constraints {
         for spread in &constraints.spread {
-            note(&mut seen, spread.selector.iter().flat_map(|selector| selector.keys()));
+            note(&mut seen, spread.selector.iter().flat_map(Selector::keys));
             note(&mut seen, spread.match_label_keys.iter().map(String::as_str));
         }
         let soft = constraints
@@ -98,7 +98,7 @@ pub(super) fn selected_labels(problem: &Problem) -> BTreeSet<String> {
             .chain(soft)
             .collect();
         for term in terms {
-            note(&mut seen, term.selector.iter().flat_map(|selector| selector.keys()));
+            note(&mut seen, term.selector.iter().flat_map(Selector::keys));
         }
     }
     seen

@@ -282,9 +282,9 @@ impl Symbols {
             let req = self.requirement(requirement);
             let key = self.terms(req).key;
             if key == self.hostname {
-                host = Some(req)
+                host = Some(req);
             } else {
-                entries.push((key, req))
+                entries.push((key, req));
             }
         }
         entries.sort_unstable();

@@ -32,6 +32,9 @@ impl Place {
     }
 }
 
+/// Labels in the order of their keys.
+type Labels<'a> = Vec<(&'a str, &'a str)>;
+
 /// Everything that is there before the pass begins.
 #[derive(Debug, Default)]
 pub(in crate::scheduling) struct Population {
@@ -47,7 +50,8 @@ impl Population {
         seen: &BTreeSet<String>,
         symbols: &mut Symbols,
     ) -> Self {
-        let mut crowds: BTreeMap<(&str, Vec<(&str, &str)>), BTreeMap<usize, i32>> = BTreeMap::new();
+        // By namespace and the labels that matter: how many there are on each node.
+        let mut crowds: BTreeMap<(&str, Labels<'_>), BTreeMap<usize, i32>> = BTreeMap::new();
         let mut places = Vec::with_capacity(nodes.len());
         for (at, node) in nodes.iter().enumerate() {
             let object = node.object.as_ref().map(|object| {
@@ -64,7 +68,7 @@ impl Population {
                 .iter()
                 .filter(|pod| pod.standing.is_active() && !excluded.contains(pod.uid.as_str()));
             for pod in counted.filter(|_| node.object.is_some()) {
-                let labels: Vec<(&str, &str)> = pod
+                let labels: Labels<'_> = pod
                     .labels
                     .iter()
                     .filter(|(k, _)| seen.contains(*k))
@@ -77,7 +81,7 @@ impl Population {
                     .or_default() += 1;
             }
         }
-        let owned = |labels: Vec<(&str, &str)>| labels.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+        let owned = |labels: Labels<'_>| labels.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
         let crowds = crowds.into_iter().map(|((namespace, labels), nodes)| Crowd {
             namespace: namespace.to_owned(),
             labels: owned(labels),
