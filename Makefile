@@ -3,7 +3,7 @@
 # Where cargo builds.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help generate build test test-quick lint fmt image chart-lint chart-template update-pricing control-plane conformance bench bench-resident bench-solve
+.PHONY: help generate build sandbox test test-quick lint fmt image chart-lint chart-template update-pricing control-plane conformance bench bench-resident bench-solve
 
 IMAGE ?= karpenter-provider-rackspace-spot:dev
 PLATFORMS ?= linux/amd64
@@ -17,6 +17,9 @@ build: ## the operator's release binary, in target/release
 
 generate: ## writes what is generated: CRDs, their copies in the chart (CI checks with --check)
 	cargo xtask generate
+
+sandbox: ## the main job, watched: pods become servers and go away again (SUMMARY=file KEEP=1 PODS=n)
+	cargo run --quiet --locked -p sandbox -- demo $(if $(SUMMARY),--summary $(SUMMARY)) $(if $(KEEP),--keep) $(if $(PODS),--pods $(PODS))
 
 test: ## every test, also those on the real control plane (needs Go 1.26, or KUBEBUILDER_ASSETS)
 	tests/run
