@@ -152,8 +152,8 @@ pub struct Bid {
     pub bid: String,
     /// Market price at that moment, in dollars.
     pub market: Value,
-    /// 20th, 50th and 80th percentile at that moment, in dollars.
-    pub percentile_price: Option<[f64; 3]>,
+    /// The 80th percentile at that moment, which the sample NodeClass bids by, in dollars.
+    pub percentile_price: Option<f64>,
 }
 
 /// What came of it.
@@ -205,7 +205,7 @@ impl Timeline {
                 class: b.class.clone(),
                 bid: b.bid.clone(),
                 market: serde_json::to_value(b.market).unwrap_or_default(),
-                percentile_price: b.percentiles,
+                percentile_price: b.percentiles.map(|[_, _, p80]| p80),
             });
             bid.collect()
         });
