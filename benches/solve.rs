@@ -4,6 +4,12 @@
 //! allocations. Only the solve is timed as `seconds`, as upstream does; the preparation apart. Without JSON a table is printed. `CASE=text` runs
 //! the cases whose name contains the text.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "this is bench code; a broken workload must stop it"
+)]
+
 #[path = "solve/catalog.rs"]
 mod catalog;
 #[path = "solve/workload.rs"]

@@ -7,6 +7,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::needless_pass_by_value,
     reason = "this is test code; clippy's own exemption knows only functions marked as tests"
 )]
 

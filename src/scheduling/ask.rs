@@ -3,6 +3,7 @@
 use super::amounts::{self, Amounts};
 use super::bits;
 use super::planned::Planned;
+use super::ports::HostPort;
 use super::problem::Problem;
 use super::results::{MinValuesPolicy, Ties};
 use super::settle::{Candidate, Verdict, settle};
@@ -43,46 +44,35 @@ impl Asker<'_> {
         policy: MinValuesPolicy,
     ) -> (Verdict, Vec<(Key, u32)>) {
         let never = (Verdict::Never, Vec::new());
-        let Some(template) = self.templates.get_mut(claim.template) else {
-            return never;
-        };
-        let Some(pool) = self.problem.pools.get(template.pool) else {
+        let pools = &self.problem.pools;
+        let template = self.templates.get_mut(claim.template);
+        let Some((pool, template)) = template.and_then(|known| Some((pools.get(known.pool)?, known))) else {
             return never;
         };
         let constraints = &variant.constraints;
         let mut totals: Amounts = claim.totals.clone();
         amounts::add(&mut totals, &own.requests);
         let Buffers { kept, large } = &mut *self.buffers;
-        large.clear();
-        large.extend_from_slice(&claim.types);
+        large.clone_from(&claim.types);
+        let clashes = |port: &HostPort| claim.ports.iter().any(|taken| taken.conflicts(port));
         if !template.columns.keep_large_enough(large, &totals)
             || !variant.wish.host.is_none_or(|req| self.symbols.has(req, claim.host))
             || !taints::tolerates_all(&pool.taints, &constraints.tolerations)
-            || constraints
-                .ports
-                .iter()
-                .any(|port| claim.ports.iter().any(|taken| taken.conflicts(port)))
+            || constraints.ports.iter().any(clashes)
         {
             return never;
         }
-        let Some(combined) = self
+        let combined = self
             .symbols
-            .combine(claim.set, variant.wish.set, Unknown::AllowWellKnown)
+            .combine(claim.set, variant.wish.set, Unknown::AllowWellKnown);
+        let Some(combined) = combined.filter(|set| bits::meet(large, &template.columns.launchable(*set, self.symbols)))
         else {
             return never;
         };
-        if !bits::meet(large, &template.columns.launchable(combined, self.symbols)) {
-            return never;
-        }
         let mut verdict = Verdict::Never;
         for alternative in &own.alternatives {
-            let candidate = Candidate {
-                host: claim.host,
-                unknown: Unknown::AllowWellKnown,
-                ties: self.ties,
-                types: Some((&mut template.columns, large)),
-            };
-            let set = match settle(
+            let candidate = Candidate::planned(claim.host, self.ties, &mut template.columns, large);
+            let settled = settle(
                 combined,
                 alternative,
                 own,
@@ -90,7 +80,8 @@ impl Asker<'_> {
                 candidate,
                 self.groups,
                 self.symbols,
-            ) {
+            );
+            let set = match settled {
                 Verdict::Accept(set) => set,
                 Verdict::NotNow => {
                     verdict = Verdict::NotNow;

@@ -85,7 +85,9 @@ impl Pod {
         let mut result = newest.clone();
         if !from_template.constraints.required_terms.is_empty() {
             let constraints = std::sync::Arc::make_mut(&mut result.constraints);
-            constraints.required_terms = from_template.constraints.required_terms.clone();
+            constraints
+                .required_terms
+                .clone_from(&from_template.constraints.required_terms);
         }
         Some(result)
     }

@@ -84,11 +84,8 @@ impl<'a> Pass<'a> {
         let excluded: BTreeSet<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
         let population = Population::of(&problem.nodes, &excluded, &seen, &mut symbols);
         let (shapes, shape_of) = shapes::group(&pods, &seen, problem, &places, &mut symbols);
-        let soft = problem
-            .pools
-            .iter()
-            .flat_map(|pool| &pool.taints)
-            .any(|taint| taint.effect == PREFER_NO_SCHEDULE);
+        let mut taints = problem.pools.iter().flat_map(|pool| &pool.taints);
+        let soft = taints.any(|taint| taint.effect == PREFER_NO_SCHEDULE);
         let topology = Topology {
             groups: Vec::new(),
             index: FxHashMap::default(),

@@ -28,6 +28,18 @@ pub(super) struct Candidate<'c> {
     pub(super) types: Option<(&'c mut Columns, &'c [u64])>,
 }
 
+impl<'c> Candidate<'c> {
+    /// A claim that is planned, with the types it may become.
+    pub(super) fn planned(host: Value, ties: Ties, columns: &'c mut Columns, types: &'c [u64]) -> Self {
+        Self {
+            host,
+            unknown: Unknown::AllowWellKnown,
+            ties,
+            types: Some((columns, types)),
+        }
+    }
+}
+
 /// What becomes of a candidate's requirements when a pod with these volumes comes: volumes and topology narrow them (scheduling 15-2.6,
 /// 15-4.4, 17-11).
 pub(super) fn settle(

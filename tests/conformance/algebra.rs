@@ -180,7 +180,10 @@ fn pod_requests(case: &Value, found: &mut Found) {
 
 fn ports(value: &Value) -> Vec<HostPort> {
     let spec = serde_json::json!({"containers": [{"name": "c", "ports": [value]}]});
-    let pod = pod::Pod::from_parts(&Default::default(), &serde_json::from_value(spec).unwrap());
+    let pod = pod::Pod::from_parts(
+        &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta::default(),
+        &serde_json::from_value(spec).unwrap(),
+    );
     pod.constraints.ports.clone()
 }
 

@@ -153,6 +153,8 @@ fn price_groups(claim: &NewClaim, scenario: &Scenario) -> Vec<PriceGroup> {
             }),
         }
     }
-    groups.iter_mut().for_each(|group| group.names.sort());
+    for group in &mut groups {
+        group.names.sort();
+    }
     groups
 }

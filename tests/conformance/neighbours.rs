@@ -176,15 +176,15 @@ fn spread(all: &[Placed<'_>], seats: &[Seat<'_>], found: &mut Vec<String>) {
                 .filter(|seat| seat.shapes.iter().all(|shape| labels_fit(one.pod, shape)))
             {
                 let own = domains(seat, &rule.topology_key).filter(|own| own.len() == 1);
-                own.into_iter()
-                    .flatten()
-                    .for_each(|domain| drop(pods.entry(domain).or_default()));
+                for domain in own.into_iter().flatten() {
+                    pods.entry(domain).or_default();
+                }
             }
             for other in &counted {
                 let own = domains(&seats[other.seat], &rule.topology_key).filter(|own| own.len() == 1);
-                own.into_iter()
-                    .flatten()
-                    .for_each(|domain| *pods.entry(domain).or_default() += 1);
+                for domain in own.into_iter().flatten() {
+                    *pods.entry(domain).or_default() += 1;
+                }
             }
             let least = if rule.topology_key == "kubernetes.io/hostname" {
                 0

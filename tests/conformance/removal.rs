@@ -67,7 +67,7 @@ pub fn eviction(case: &Value, found: &mut Found) {
 pub fn lifetime(case: &Value, found: &mut Found) {
     let life = NillableDuration::parse(case["expireAfter"].as_str().unwrap()).unwrap();
     let age = TimeDelta::seconds(case["ageSeconds"].as_i64().unwrap());
-    let ours = lifetime_remaining(life.value().map(|life| life.as_time_delta()), age);
+    let ours = lifetime_remaining(life.value().map(karpenter::api::GoDuration::as_time_delta), age);
     close("remaining", &case["remaining"], ours, found);
 }
 

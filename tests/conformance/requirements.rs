@@ -101,7 +101,11 @@ pub fn sets(case: &Value, found: &mut Found) {
 pub fn of_pods(case: &Value, found: &mut Found) {
     let spec = json!({"containers": [], "nodeSelector": case["nodeSelector"], "affinity": case["affinity"]});
     let spec: core::PodSpec = serde_json::from_value(spec).unwrap();
-    let constraints = Pod::from_parts(&Default::default(), &spec).constraints;
+    let constraints = Pod::from_parts(
+        &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta::default(),
+        &spec,
+    )
+    .constraints;
     let text = |preferences| constraints.node_requirements(preferences).to_string();
     found.equal("all", &case["all"].as_str().unwrap(), &text(Preferences::Respect));
     found.equal("strict", &case["strict"].as_str().unwrap(), &text(Preferences::Ignore));

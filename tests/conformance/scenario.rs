@@ -264,7 +264,9 @@ fn close(kind: &mut InstanceType, rule: &Value) {
     let fits =
         |field: &str, value: Option<&str>| matches!(rule[field].as_str(), Some("*")) || rule[field].as_str() == value;
     for offering in &mut kind.offerings {
-        let capacity_type = offering.capacity_type().map(|kind| kind.as_str());
+        let capacity_type = offering
+            .capacity_type()
+            .map(karpenter::scheduling::CapacityType::as_str);
         if fits("type", Some(&kind.name)) && fits("zone", offering.zone()) && fits("capacityType", capacity_type) {
             offering.availability = Availability::Unavailable {
                 reason: "as recorded".to_owned(),

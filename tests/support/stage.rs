@@ -72,7 +72,11 @@ impl Stage {
         };
         let (ready, address) = tokio::sync::oneshot::channel();
         let token = stop.clone();
-        tokio::spawn(async move { cloud.run(|address| _ = ready.send(address), token).await.unwrap() });
+        tokio::spawn(async move {
+            Box::pin(cloud.run(|address| _ = ready.send(address), token))
+                .await
+                .unwrap()
+        });
         let platform = address.await.unwrap();
         let mut stage = Self {
             plane,

@@ -45,6 +45,7 @@ impl DoNotDisrupt {
 
 /// Where a pod stands in its life.
 #[derive(Debug, Clone, Default)]
+#[allow(clippy::struct_excessive_bools)] // independent facts of a pod, each asked alone
 pub struct Standing {
     /// Its phase.
     pub phase: Phase,
