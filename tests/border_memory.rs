@@ -1,6 +1,11 @@
 //! What the state of a large cluster weighs: with 500 nodes and 15,000 pods the whole operator stays under 64 MiB (architecture §5), and the
 //! state is only a part of it. A test binary of its own, since it measures its process.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+
 #[path = "../benches/cluster/objects.rs"]
 mod objects;
 

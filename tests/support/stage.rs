@@ -72,10 +72,9 @@ impl Stage {
         };
         let (ready, address) = tokio::sync::oneshot::channel();
         let token = stop.clone();
+        let serving = Box::pin(cloud.run(|address| _ = ready.send(address), token));
         tokio::spawn(async move {
-            Box::pin(cloud.run(|address| _ = ready.send(address), token))
-                .await
-                .unwrap()
+            serving.await.unwrap();
         });
         let platform = address.await.unwrap();
         let mut stage = Self {
