@@ -106,27 +106,36 @@ fn suffix_meaning(suffix: &str) -> Option<(i32, Format)> {
     }
 }
 
-/// `digits · factor ÷ 10^places`, in nanos, rounded away from zero, cut at [`LIMIT`].
-fn scaled(digits: &str, factor: i128, places: i64) -> i128 {
-    let mut value: i128 = 0;
-    for digit in digits.bytes() {
-        value = value.saturating_mul(10).saturating_add(i128::from(digit - b'0'));
-    }
-    if value == 0 {
+/// The number with `digits`, of which the first `point` are before the point, times `factor`: in nanos, rounded away from zero, cut at [`LIMIT`].
+/// `point` may lie outside the digits; zeros are meant there. Exact however many digits there are.
+fn scaled(digits: &str, point: i64, factor: i128) -> i128 {
+    let significant = digits.trim_start_matches('0');
+    if significant.is_empty() {
         return 0;
     }
-    value = value.saturating_mul(factor);
-    let shift = 9_i64.saturating_sub(places);
-    let power = |n: i64| u32::try_from(n).ok().and_then(|n| 10_i128.checked_pow(n));
-    let result = if shift >= 0 {
-        power(shift).and_then(|p| value.checked_mul(p)).unwrap_or(LIMIT)
-    } else {
-        match power(-shift) {
-            Some(divisor) => value / divisor + i128::from(value % divisor != 0),
-            None => 1,
-        }
-    };
-    result.min(LIMIT)
+    let point = point.saturating_sub(i64::try_from(digits.len() - significant.len()).unwrap_or(i64::MAX));
+    // 10^40 units are beyond the limit, 10^-40 of the largest factor are far below a nano.
+    if !(-40..=40).contains(&point) {
+        return if point > 0 { LIMIT } else { 1 };
+    }
+    let unit = factor.saturating_mul(NANO);
+    let leading = usize::try_from(-point).unwrap_or(0);
+    let whole = usize::try_from(point).unwrap_or(0);
+    let all = std::iter::repeat_n(b'0', leading).chain(significant.bytes());
+    let before = all.clone().chain(std::iter::repeat(b'0')).take(whole);
+    let value = before.fold(0_i128, |value, digit| {
+        value.saturating_mul(10).saturating_add(i128::from(digit - b'0'))
+    });
+    // From the last digit on, each step divides by ten: what is cut off on the way only says that something is left over.
+    let after: Vec<u8> = all.skip(whole).collect();
+    let (fraction, rest) = after.iter().rev().fold((0_i128, false), |(sum, rest), digit| {
+        let sum = sum + i128::from(digit - b'0') * unit;
+        (sum / 10, rest || sum % 10 != 0)
+    });
+    value
+        .saturating_mul(unit)
+        .saturating_add(fraction + i128::from(rest))
+        .min(LIMIT)
 }
 
 impl Quantity {
@@ -210,11 +219,11 @@ impl Quantity {
     pub fn parse(text: &str) -> Result<Self, ParseQuantityError> {
         let parts = Parts::split(text).ok_or_else(|| ParseQuantityError { text: text.to_owned() })?;
         let digits = [parts.whole, parts.fraction].concat();
-        let places = i64::try_from(parts.fraction.len()).unwrap_or(i64::MAX);
+        let point = i64::try_from(parts.whole.len()).unwrap_or(i64::MAX);
         let nanos = if parts.format == Format::BinarySi {
-            scaled(&digits, 1_i128 << parts.exponent, places).min(BINARY_LIMIT)
+            scaled(&digits, point, 1_i128 << parts.exponent).min(BINARY_LIMIT)
         } else {
-            scaled(&digits, 1, places.saturating_sub(i64::from(parts.exponent)))
+            scaled(&digits, point.saturating_add(parts.exponent.into()), 1)
         };
         Ok(Self {
             nanos: if parts.negative { -nanos } else { nanos },
@@ -412,6 +421,21 @@ mod tests {
         }
         assert!(q("1e999999999") > q("1E"));
         assert_eq!(q("1e-999999999").to_string(), "1e-9");
+    }
+
+    #[test]
+    fn digits_beyond_any_register_are_counted_exactly() {
+        let zeros = "0".repeat(60);
+        assert_eq!(q(&format!("1.{zeros}1")).nanos(), NANO + 1);
+        assert_eq!(q(&format!("1.{zeros}1Ki")).nanos(), 1024 * NANO + 1);
+        assert_eq!(q(&format!("0.{zeros}1")).nanos(), 1);
+        assert_eq!(q(&format!("1{zeros}e-60")), q("1"));
+        assert_eq!(q(&format!("1{zeros}")).nanos(), LIMIT);
+        assert_eq!(q(&format!("-1.{zeros}")), q("-1"));
+        assert_eq!(
+            q("123456789012345678901234567890123456789012345e-40"),
+            q("12345.678901235")
+        );
     }
 
     #[test]
