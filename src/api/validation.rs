@@ -43,6 +43,15 @@ pub fn validate_nodepool(pool: &NodePool) -> Findings {
         }
         check_requirement(requirement, &mut findings);
     }
+    // Differs: upstream leaves this to the schema; should one ever let it through, a pool without a limit is not what its author wanted.
+    for (resource, quantity) in &pool.spec.limits {
+        if crate::resources::Quantity::parse(&quantity.0).is_err() {
+            findings.faults.push(Fault::Limit {
+                resource: resource.clone(),
+                value: quantity.0.clone(),
+            });
+        }
+    }
     findings
 }
 

@@ -123,6 +123,14 @@ pub enum Fault {
         /// What the label can have.
         known: &'static [&'static str],
     },
+    /// A limit that cannot be read would be no limit.
+    #[error("invalid limit {value:?} for {resource}: a quantity such as 500m, 2 or 4Gi is expected")]
+    Limit {
+        /// The resource.
+        resource: String,
+        /// What was written.
+        value: String,
+    },
     /// An overlay names a resource that every node has.
     #[error("invalid capacity: resource {resource} is restricted")]
     StandardResource {

@@ -133,3 +133,16 @@ fn a_taint_may_have_no_effect_and_no_value() {
     } })));
     assert!(findings.is_valid(), "{}", findings.message());
 }
+
+#[test]
+fn a_limit_that_cannot_be_read_is_a_fault_and_not_no_limit() {
+    let limited = |cpu: &str| {
+        let mut pool = with_requirements(json!([]));
+        let quantity = k8s_openapi::apimachinery::pkg::api::resource::Quantity(cpu.into());
+        pool.spec.limits = [("cpu".to_owned(), quantity)].into();
+        validate_nodepool(&pool)
+    };
+    assert!(limited("10").is_valid());
+    let words = limited("ten").message();
+    assert!(words.contains("invalid limit \"ten\" for cpu"), "{words}");
+}
