@@ -42,7 +42,7 @@ impl SpotClient {
     /// The API namespace: from the token's own organization, else the only one listed; never the first of several (architecture §7.9).
     pub async fn namespace(&self) -> Result<String, SpotError> {
         if let Some(organization) = self.claimed_organization().await? {
-            return Ok(namespace_of(&organization));
+            return checked(namespace_of(&organization), "org_id");
         }
         let known = self
             .0
@@ -62,6 +62,7 @@ impl SpotClient {
             });
         };
         let namespace = only.namespace.clone().unwrap_or_else(|| namespace_of(&only.id));
+        let namespace = checked(namespace, "organizations[0].metadata.namespace")?;
         *self.0.listed_namespace.lock().unwrap_or_else(PoisonError::into_inner) = Some(namespace.clone());
         Ok(namespace)
     }
@@ -249,4 +250,22 @@ fn bad_field(call: &Call, field: FieldError) -> SpotError {
         object: call.object.clone(),
         field,
     }
+}
+/// A namespace that can stand in a path: what a token or an answer says is not put there unseen.
+fn checked(namespace: String, path: &str) -> Result<String, SpotError> {
+    let is_label = (1..=63).contains(&namespace.len())
+        && namespace
+            .bytes()
+            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
+    if is_label {
+        return Ok(namespace);
+    }
+    Err(SpotError::BadAnswer {
+        operation: "finding",
+        object: "the account's namespace".into(),
+        field: FieldError {
+            path: path.to_owned(),
+            problem: "is no name of a namespace",
+        },
+    })
 }
