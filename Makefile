@@ -3,7 +3,7 @@
 # Where cargo builds.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help generate build sandbox test test-quick lint fmt image chart-lint chart-template update-pricing control-plane conformance bench bench-resident bench-solve
+.PHONY: help generate build sandbox test test-quick lint fmt image chart-lint chart-template update-pricing control-plane conformance bench bench-resident bench-solve fuzz
 
 IMAGE ?= karpenter-provider-rackspace-spot:dev
 PLATFORMS ?= linux/amd64
@@ -63,3 +63,6 @@ bench-resident: build ## the resident memory of the release binary with 500 node
 
 bench-solve: ## measures the solver; JSON=FILE writes one object a line
 	JSON=$(JSON) cargo bench --locked --bench solve
+
+fuzz: ## fuzzes what strangers write, each target for 60 s (FUZZ_SECONDS=n TARGETS="quantity cron"; needs a C++ compiler)
+	fuzz/run $(TARGETS)

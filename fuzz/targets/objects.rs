@@ -1,0 +1,5 @@
+//! Objects of the Kubernetes API.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| karpenter_fuzz::bodies::run("objects", data));

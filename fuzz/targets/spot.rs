@@ -1,0 +1,5 @@
+//! Answers of the Spot API.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| karpenter_fuzz::bodies::run("spot", data));
