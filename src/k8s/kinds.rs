@@ -14,6 +14,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use kube::Resource;
 use kube::core::{ApiResource, DynamicObject};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -35,6 +36,12 @@ pub struct WatchedKind {
     pub resource: ApiResource,
     /// Whether the operator can live without it.
     pub need: Need,
+    /// Whether an object's own type can hold it; asked for NodeClasses, of which the state keeps only what all providers' have.
+    check: fn(&Value) -> Result<(), DecodeError>,
+}
+
+fn anything(_: &Value) -> Result<(), DecodeError> {
+    Ok(())
 }
 
 impl WatchedKind {
@@ -43,11 +50,12 @@ impl WatchedKind {
             source: Source::of(kind),
             resource: ApiResource::erase::<K>(&()),
             need: Need::Required,
+            check: anything,
         }
     }
 
     /// A provider's NodeClass kind.
-    pub fn class<K: Resource<DynamicType = ()>>() -> Self {
+    pub fn class<K: Resource<DynamicType = ()> + DeserializeOwned>() -> Self {
         let resource = ApiResource::erase::<K>(&());
         let class = format!("{}.{}", resource.kind, resource.group).into();
         Self {
@@ -57,6 +65,7 @@ impl WatchedKind {
             },
             resource,
             need: Need::Required,
+            check: |object| decode::<K>(object.clone()).map(drop),
         }
     }
 
@@ -83,6 +92,7 @@ impl WatchedKind {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
+        (self.check)(&object)?;
         Ok(match self.source.kind {
             Kind::NodePool => Object::NodePool(Arc::new(PoolEntry::read(decode::<NodePool>(object)?))),
             Kind::NodeClaim => Object::NodeClaim(Arc::new(ClaimEntry::read(decode::<NodeClaim>(object)?))),
@@ -196,6 +206,7 @@ mod tests {
         let minimum = |kind: Kind| match kind {
             Kind::NodePool => json!({ "metadata": { "name": "x" }, "spec": { "template": { "spec": class_ref() } } }),
             Kind::NodeClaim => json!({ "metadata": { "name": "x" }, "spec": class_ref() }),
+            Kind::NodeClass => json!({ "metadata": { "name": "x" }, "spec": {} }),
             Kind::StorageClass => json!({ "metadata": { "name": "x" }, "provisioner": "p" }),
             Kind::CsiNode => json!({ "metadata": { "name": "x" }, "spec": { "drivers": [] } }),
             Kind::VolumeAttachment => {
@@ -209,5 +220,13 @@ mod tests {
             assert_eq!(object.kind(), watched.source.kind);
             assert_eq!(&*object.meta().key.name, "x");
         }
+    }
+
+    #[test]
+    fn a_class_that_its_provider_cannot_read_is_named_by_its_fault() {
+        let class = WatchedKind::class::<RackspaceSpotNodeClass>();
+        let object = json!({ "metadata": { "name": "x" }, "spec": { "bidPercentile": 80 } });
+        let error = class.read(&mut Reader::new(), object).unwrap_err();
+        assert_eq!(error.path, "spec.bidPercentile");
     }
 }

@@ -2,10 +2,15 @@
 
 use serde_json::{Value, json};
 
+/// The name of the object of a kind. Each has its own: events of one instant are told apart by their objects' names.
+pub fn name_of(kind: &str) -> String {
+    format!("strange-{}", kind.to_lowercase())
+}
+
 /// One object of each watched kind that has a field of the wrong type, and the place that its author must be told.
 pub fn unreadable() -> Vec<(Value, &'static str)> {
     let object = |version: &str, kind: &str, namespaced: bool, more: Value| {
-        let mut object = json!({ "apiVersion": version, "kind": kind, "metadata": { "name": "strange" } });
+        let mut object = json!({ "apiVersion": version, "kind": kind, "metadata": { "name": name_of(kind) } });
         if namespaced {
             object["metadata"]["namespace"] = json!("default");
         }
