@@ -40,8 +40,10 @@ impl Unread {
             name: object.key.name.to_string(),
             uid: object.uid.clone(),
         };
+        // Two objects with one fault are two events.
+        let values = [object.kind.clone(), name, object.message.clone()];
         let message = format!("The object cannot be read and is left out: {}", object.message);
         self.recorder
-            .publish(Event::new(EventType::Warning, "Unreadable", involved, message));
+            .publish(Event::new(EventType::Warning, "Unreadable", involved, message).deduped_by(values));
     }
 }
