@@ -8,6 +8,7 @@ pub fn name_of(kind: &str) -> String {
 }
 
 /// One object of each watched kind that has a field of the wrong type, and the place that its author must be told.
+#[allow(clippy::too_many_lines)] // a table, one row a kind
 pub fn unreadable() -> Vec<(Value, &'static str)> {
     let object = |version: &str, kind: &str, namespaced: bool, more: Value| {
         let mut object = json!({ "apiVersion": version, "kind": kind, "metadata": { "name": name_of(kind) } });

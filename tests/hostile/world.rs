@@ -216,6 +216,7 @@ async fn an_object_of_each_kind_that_cannot_be_read_is_told_and_the_good_ones_ar
 
 // architecture §8
 #[tokio::test(start_paused = true)]
+#[allow(clippy::too_many_lines)] // a table of objects and what their authors are told
 async fn an_object_that_makes_no_sense_says_so_and_the_good_ones_are_served() {
     let world = world(Schemas::None).await;
     let near = json!([{ "key": "a", "operator": "Near", "values": ["b"] }]);

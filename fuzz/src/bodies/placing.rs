@@ -43,6 +43,7 @@ fn instance_type(name: &str, cores: i64, price: f64) -> Arc<InstanceType> {
 }
 
 /// Whatever the pods, pools, nodes and volumes are: each pod is placed once, refused with a reason, or undecided, and none is lost.
+#[allow(clippy::too_many_lines)] // one question, told in order
 pub(super) fn placing(data: &[u8]) {
     let kinds = kinds();
     let mut state = cluster(&kinds);
