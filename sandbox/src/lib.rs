@@ -6,6 +6,7 @@ pub mod commands;
 pub mod machines;
 mod observe;
 pub mod spot;
+pub mod ticks;
 pub mod workloads;
 pub mod world;
 

@@ -9,10 +9,10 @@ use super::object;
 use super::route::{Call, Params, Shape, Verb};
 use super::server::{ApiServer, Inner};
 use super::store::{Event, ObjectKey, Stored};
+use crate::ticks::Moved;
 use bytes::Bytes;
 use serde_json::Value;
 use std::sync::Arc;
-use tokio::sync::watch;
 
 /// Direct access to a server's objects.
 #[derive(Clone)]
@@ -151,14 +151,14 @@ pub struct Changes {
     inner: Arc<Inner>,
     table: String,
     cursor: u64,
-    changed: watch::Receiver<u64>,
+    changed: Moved,
 }
 
 impl Changes {
     /// Waits for changes and returns all there are. `Err(410)` when some were forgotten: list and follow anew.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, ApiError> {
         loop {
-            self.changed.borrow_and_update();
+            self.changed.note();
             let news = self.news()?;
             if !news.is_empty() {
                 return Ok(news);

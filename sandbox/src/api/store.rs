@@ -6,12 +6,12 @@
 
 use super::kinds::Resource;
 use super::object;
+use crate::ticks::{Moved, Ticks};
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
-use tokio::sync::watch;
 
 /// Which object of a kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,7 +107,7 @@ pub(crate) struct Table {
     pub(crate) objects: Objects,
     log: VecDeque<Arc<Event>>,
     compacted: u64,
-    changed: watch::Sender<u64>,
+    changed: Ticks,
 }
 
 impl Table {
@@ -123,7 +123,7 @@ impl Table {
         Ok(self.log.range(from..))
     }
 
-    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+    pub(crate) fn subscribe(&self) -> Moved {
         self.changed.subscribe()
     }
 
@@ -228,7 +228,7 @@ impl Store {
             table.resource = resource;
             return;
         }
-        let (changed, _) = watch::channel(revision);
+        let changed = Ticks::new(revision);
         let table = Table {
             resource,
             objects: Objects::new(),
@@ -345,7 +345,7 @@ impl Store {
             table.log.clear();
             table.compacted = revision;
             // Watches that lag behind must notice.
-            table.changed.send_replace(revision);
+            table.changed.set(revision);
         }
     }
 
@@ -355,7 +355,7 @@ impl Store {
             let (revision, at) = (event.revision, event.at);
             table.log.push_back(Arc::new(event));
             table.forget(at, limits);
-            table.changed.send_replace(revision);
+            table.changed.set(revision);
         }
     }
 

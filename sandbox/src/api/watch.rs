@@ -16,12 +16,12 @@ use super::route::{Call, Shape};
 use super::selectors::Selection;
 use super::server::Inner;
 use super::store::{Event, EventKind, Stored};
+use crate::ticks::Moved;
 use bytes::{Bytes, BytesMut};
 use futures::Stream;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// An open watch.
@@ -34,7 +34,7 @@ pub(crate) struct Watcher {
     include: render::RowObject,
     cursor: u64,
     opening: Option<Bytes>,
-    changed: watch::Receiver<u64>,
+    changed: Moved,
     ends: Instant,
     bookmark: Option<Instant>,
     bookmark_every: Duration,
@@ -116,7 +116,7 @@ impl Watcher {
                 self.over = true;
                 continue;
             }
-            self.changed.borrow_and_update();
+            self.changed.note();
             if let Some(lines) = self.news() {
                 return Some(lines);
             }

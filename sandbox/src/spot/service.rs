@@ -5,6 +5,7 @@
 use super::answer::{Answer, Call, Timing};
 use super::options::Options;
 use super::platform::Platform;
+use crate::ticks::{Moved, Ticks};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -15,7 +16,6 @@ use karpenter::clock::SharedClock;
 use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -34,7 +34,7 @@ pub struct Spot {
 struct Inner {
     platform: Mutex<Platform>,
     clock: SharedClock,
-    moved: watch::Sender<u64>,
+    moved: Ticks,
     admin: Admin,
 }
 
@@ -55,7 +55,7 @@ impl Spot {
             inner: Arc::new(Inner {
                 platform,
                 clock,
-                moved: watch::Sender::new(0),
+                moved: Ticks::new(0),
                 admin,
             }),
         }
@@ -69,9 +69,7 @@ impl Spot {
         let result = look(&mut platform);
         let revision = platform.revision();
         drop(platform);
-        self.inner
-            .moved
-            .send_if_modified(|seen| std::mem::replace(seen, revision) != revision);
+        self.inner.moved.set(revision);
         result
     }
 
@@ -81,7 +79,7 @@ impl Spot {
     }
 
     /// Moves whenever the platform changed.
-    pub fn changes(&self) -> watch::Receiver<u64> {
+    pub fn changes(&self) -> Moved {
         self.inner.moved.subscribe()
     }
 
