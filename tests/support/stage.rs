@@ -17,8 +17,8 @@ const BINARY: &str = env!("CARGO_BIN_EXE_karpenter-provider-rackspace-spot");
 /// What the real thing needs at most, on a busy machine.
 pub const WITHIN: Duration = Duration::from_mins(3);
 
-/// Seconds where the platform takes minutes.
-const OPTIONS: &str = "
+/// Seconds where the platform takes minutes: the platform's half of the options, to be added to.
+pub const PLATFORM: &str = "
 spot:
   delays:
     auction: 1
@@ -31,8 +31,9 @@ spot:
     cloudController: 0.5
     release: 1
     nodeDeletion: {between: [2, 3]}
-machines: {podStartSeconds: 0.5, podStopSeconds: 0.5}
 ";
+/// The machines' half.
+const MACHINES: &str = "machines: {podStartSeconds: 0.5, podStopSeconds: 0.5}\n";
 
 /// The scene.
 pub struct Stage {
@@ -48,7 +49,7 @@ pub struct Stage {
 impl Stage {
     /// Everything started, the samples' NodeClass applied; `settings` are added to the operator's environment.
     pub async fn start(settings: &[(&str, &str)]) -> Self {
-        Self::start_with(settings, OPTIONS).await
+        Self::start_with(settings, PLATFORM).await
     }
 
     /// The same with other options of the platform.
@@ -58,7 +59,7 @@ impl Stage {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME"));
         std::fs::create_dir_all(&folder).unwrap();
         let file = folder.join(format!("platform-{number}.yaml"));
-        std::fs::write(&file, options).unwrap();
+        std::fs::write(&file, format!("{options}{MACHINES}")).unwrap();
         let plane = ControlPlane::start().await;
         plane.apply_crds().await;
         let stop = CancellationToken::new();
