@@ -2,14 +2,14 @@
 //!
 //! Relies on the indexes; the state asks it for each movement.
 
-use super::delta::{Object, What};
-use super::entries::{ClaimEntry, CsiNodeFacts, DaemonSetFacts, NodeFacts, PodEntry, PodFacts, VolumeAttachmentFacts};
+use super::delta::What;
+use super::entries::{ClaimEntry, CsiNodeFacts, DaemonSetFacts, NodeFacts, PodEntry, PodFacts};
 use super::index::{add, take};
 use super::ledger::MachineId;
-use super::object::{Entry, Kind};
+use super::object::Entry;
 use super::state::Cluster;
-use super::table::{Moved, Table};
-use super::tables::{Tables, Tracked};
+use super::table::Moved;
+use super::tables::Tracked;
 use crate::api::{Conditioned, NodeClaim, NodePool, conditions};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeSet;
@@ -23,20 +23,6 @@ fn ended<T>(moved: &Moved<T>) -> Option<&Arc<Entry<T>>> {
 }
 
 impl Tracked for PodFacts {
-    const KIND: Kind = Kind::Pod;
-
-    fn table(tables: &mut Tables) -> &mut Table<Self> {
-        &mut tables.pods
-    }
-
-    fn unwrap(object: Object) -> Option<Arc<Entry<Self>>> {
-        if let Object::Pod(entry) = object {
-            Some(entry)
-        } else {
-            None
-        }
-    }
-
     // A new version of a pod nearly always says something.
     fn says_the_same(_old: &Self, _new: &Self) -> bool {
         false
@@ -94,20 +80,6 @@ impl Tracked for PodFacts {
 }
 
 impl Tracked for NodeFacts {
-    const KIND: Kind = Kind::Node;
-
-    fn table(tables: &mut Tables) -> &mut Table<Self> {
-        &mut tables.nodes
-    }
-
-    fn unwrap(object: Object) -> Option<Arc<Entry<Self>>> {
-        if let Object::Node(entry) = object {
-            Some(entry)
-        } else {
-            None
-        }
-    }
-
     fn says_the_same(old: &Self, new: &Self) -> bool {
         old == new
     }
@@ -154,20 +126,6 @@ impl Tracked for NodeFacts {
 }
 
 impl Tracked for NodeClaim {
-    const KIND: Kind = Kind::NodeClaim;
-
-    fn table(tables: &mut Tables) -> &mut Table<Self> {
-        &mut tables.claims
-    }
-
-    fn unwrap(object: Object) -> Option<Arc<Entry<Self>>> {
-        if let Object::NodeClaim(entry) = object {
-            Some(entry)
-        } else {
-            None
-        }
-    }
-
     // Its metadata holds its version, so two versions always differ.
     fn says_the_same(_old: &Self, _new: &Self) -> bool {
         false
@@ -211,20 +169,6 @@ impl Tracked for NodeClaim {
 }
 
 impl Tracked for NodePool {
-    const KIND: Kind = Kind::NodePool;
-
-    fn table(tables: &mut Tables) -> &mut Table<Self> {
-        &mut tables.pools
-    }
-
-    fn unwrap(object: Object) -> Option<Arc<Entry<Self>>> {
-        if let Object::NodePool(entry) = object {
-            Some(entry)
-        } else {
-            None
-        }
-    }
-
     fn says_the_same(_old: &Self, _new: &Self) -> bool {
         false
     }
@@ -236,20 +180,6 @@ impl Tracked for NodePool {
 }
 
 impl Tracked for DaemonSetFacts {
-    const KIND: Kind = Kind::DaemonSet;
-
-    fn table(tables: &mut Tables) -> &mut Table<Self> {
-        &mut tables.daemon_sets
-    }
-
-    fn unwrap(object: Object) -> Option<Arc<Entry<Self>>> {
-        if let Object::DaemonSet(entry) = object {
-            Some(entry)
-        } else {
-            None
-        }
-    }
-
     fn says_the_same(_old: &Self, _new: &Self) -> bool {
         false
     }
@@ -262,20 +192,6 @@ impl Tracked for DaemonSetFacts {
 }
 
 impl Tracked for CsiNodeFacts {
-    const KIND: Kind = Kind::CsiNode;
-
-    fn table(tables: &mut Tables) -> &mut Table<Self> {
-        &mut tables.csi_nodes
-    }
-
-    fn unwrap(object: Object) -> Option<Arc<Entry<Self>>> {
-        if let Object::CsiNode(entry) = object {
-            Some(entry)
-        } else {
-            None
-        }
-    }
-
     fn says_the_same(old: &Self, new: &Self) -> bool {
         old == new
     }
@@ -289,25 +205,5 @@ impl Tracked for CsiNodeFacts {
         if let Some(name) = name {
             cluster.touch_node(&name);
         }
-    }
-}
-
-impl Tracked for VolumeAttachmentFacts {
-    const KIND: Kind = Kind::VolumeAttachment;
-
-    fn table(tables: &mut Tables) -> &mut Table<Self> {
-        &mut tables.attachments
-    }
-
-    fn unwrap(object: Object) -> Option<Arc<Entry<Self>>> {
-        if let Object::VolumeAttachment(entry) = object {
-            Some(entry)
-        } else {
-            None
-        }
-    }
-
-    fn says_the_same(old: &Self, new: &Self) -> bool {
-        old == new
     }
 }

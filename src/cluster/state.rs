@@ -12,7 +12,7 @@ use super::machine::StateNode;
 use super::object::{Entry, Key, Kind};
 use super::snapshot::Snapshot;
 use super::table::Moved;
-use super::tables::{Tables, Tracked, on_kind, on_object};
+use super::tables::{Kept, Tables, Tracked, on_kind, on_object};
 use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -209,8 +209,8 @@ const ALL_KINDS: [Kind; 14] = [
     Kind::Namespace,
 ];
 
-/// What the state does specially for the facts of one kind.
-pub trait Tracked: Sized {
+/// Where the facts of one kind are kept.
+pub trait Kept: Sized {
     /// The kind.
     const KIND: Kind;
 
@@ -219,7 +219,47 @@ pub trait Tracked: Sized {
 
     /// The entry in an object of this kind.
     fn unwrap(object: Object) -> Option<Arc<Entry<Self>>>;
+}
 
+macro_rules! kept {
+    ($($facts:ty => $kind:ident in $table:ident;)*) => {$(
+        impl Kept for $facts {
+            const KIND: Kind = Kind::$kind;
+
+            fn table(tables: &mut Tables) -> &mut Table<Self> {
+                &mut tables.$table
+            }
+
+            fn unwrap(object: Object) -> Option<Arc<Entry<Self>>> {
+                if let Object::$kind(entry) = object {
+                    Some(entry)
+                } else {
+                    None
+                }
+            }
+        }
+    )*};
+}
+
+kept! {
+    NodePool => NodePool in pools;
+    NodeClaim => NodeClaim in claims;
+    ClassFacts => NodeClass in classes;
+    NodeOverlay => NodeOverlay in overlays;
+    NodeFacts => Node in nodes;
+    PodFacts => Pod in pods;
+    DaemonSetFacts => DaemonSet in daemon_sets;
+    PvcFacts => PersistentVolumeClaim in pvcs;
+    PvFacts => PersistentVolume in pvs;
+    StorageClassFacts => StorageClass in storage_classes;
+    CsiNodeFacts => CsiNode in csi_nodes;
+    VolumeAttachmentFacts => VolumeAttachment in attachments;
+    PdbFacts => PodDisruptionBudget in pdbs;
+    NamespaceFacts => Namespace in namespaces;
+}
+
+/// What the state does specially for the facts of one kind.
+pub trait Tracked: Kept {
     /// Whether nobody needs to be told of the difference.
     fn says_the_same(old: &Self, new: &Self) -> bool;
 
@@ -237,35 +277,15 @@ pub trait Tracked: Sized {
     fn follow(_cluster: &mut Cluster, _moved: &Moved<Self>, _now: DateTime<Utc>) {}
 }
 
-/// A kind that has nothing special.
+/// Kinds that have nothing special.
 macro_rules! plain {
-    ($facts:ty, $kind:ident, $table:ident) => {
+    ($($facts:ty),*) => {$(
         impl Tracked for $facts {
-            const KIND: Kind = Kind::$kind;
-
-            fn table(tables: &mut Tables) -> &mut Table<Self> {
-                &mut tables.$table
-            }
-
-            fn unwrap(object: Object) -> Option<Arc<Entry<Self>>> {
-                if let Object::$kind(entry) = object {
-                    Some(entry)
-                } else {
-                    None
-                }
-            }
-
             fn says_the_same(old: &Self, new: &Self) -> bool {
                 old == new
             }
         }
-    };
+    )*};
 }
 
-plain!(ClassFacts, NodeClass, classes);
-plain!(NodeOverlay, NodeOverlay, overlays);
-plain!(PvcFacts, PersistentVolumeClaim, pvcs);
-plain!(PvFacts, PersistentVolume, pvs);
-plain!(StorageClassFacts, StorageClass, storage_classes);
-plain!(PdbFacts, PodDisruptionBudget, pdbs);
-plain!(NamespaceFacts, Namespace, namespaces);
+plain!(ClassFacts, NodeOverlay, PvcFacts, PvFacts, StorageClassFacts, PdbFacts, NamespaceFacts, VolumeAttachmentFacts);
