@@ -15,10 +15,10 @@ mod evictions;
 mod faults;
 #[path = "api/garbage.rs"]
 mod garbage;
-#[path = "api/kubectl.rs"]
-mod kubectl;
 #[path = "api/objects.rs"]
 mod objects;
+#[path = "api/served.rs"]
+mod served;
 #[path = "api/support.rs"]
 mod support;
 #[path = "api/watches.rs"]

@@ -1,27 +1,51 @@
-//! The real kubectl against the server. Where there is no kubectl, one clear line says so; what it would ask is tested in `wire.rs` anyway.
+//! The real kubectl against the simulated server, over a loopback socket.
+//!
+//! kubectl is built with the real control plane (`tests/controlplane/build`); without it these tests fail and say how to get it.
 
-use super::wire::{Served, served};
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+
+#[path = "api/served.rs"]
+mod served;
+#[path = "api/support.rs"]
+#[allow(dead_code, reason = "shared with tests/api.rs, which uses the rest")]
+mod support;
+
 use sandbox::api::kubeconfig;
+use served::{Served, served};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
 struct Kubectl {
+    program: PathBuf,
     served: Served,
     home: PathBuf,
 }
 
+/// Where the build put kubectl.
+fn program() -> PathBuf {
+    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/controlplane/build");
+    let answer = std::process::Command::new(&build).arg("--where").output();
+    let answer = answer.unwrap_or_else(|error| panic!("{}: {error}", build.display()));
+    let folder = PathBuf::from(String::from_utf8(answer.stdout).unwrap().trim_end());
+    let program = folder.join("kubectl");
+    assert!(
+        answer.status.success() && program.is_file(),
+        "no kubectl in {}: run `make control-plane` (needs Go 1.26 or newer), or set KUBEBUILDER_ASSETS to a folder with it",
+        folder.display()
+    );
+    program
+}
+
 impl Kubectl {
-    #[allow(clippy::print_stdout, reason = "a test that cannot run says so")]
-    async fn start() -> Option<Self> {
-        let found = std::env::split_paths(&std::env::var_os("PATH")?).any(|p| p.join("kubectl").is_file());
-        if !found {
-            println!(
-                "kubectl is not installed: the tests with the real binary did not run (wire.rs covers its requests)"
-            );
-            return None;
-        }
+    async fn start() -> Self {
+        let program = program();
         let served = served().await;
         let home = std::env::temp_dir().join(format!(
             "sandbox-kubectl-{}-{}",
@@ -30,12 +54,12 @@ impl Kubectl {
         ));
         std::fs::create_dir_all(&home).unwrap();
         std::fs::write(home.join("config"), kubeconfig(served.address, "secret")).unwrap();
-        Some(Self { served, home })
+        Self { program, served, home }
     }
 
     async fn run(&self, arguments: &str, input: &str) -> (bool, String) {
         let config: &Path = &self.home.join("config");
-        let mut child = Command::new("kubectl")
+        let mut child = Command::new(&self.program)
             .args(arguments.split_whitespace())
             .env("HOME", &self.home)
             .env("KUBECONFIG", config)
@@ -93,7 +117,7 @@ spec: {bidPercentile: P50}
 
 #[tokio::test]
 async fn kubectl_reads() {
-    let Some(kubectl) = Kubectl::start().await else { return };
+    let kubectl = Kubectl::start().await;
     kubectl
         .says("get pods", "", &["NAME", "READY", "STATUS", "one", "0/1", "Pending"])
         .await;
@@ -144,7 +168,7 @@ async fn kubectl_reads() {
 
 #[tokio::test]
 async fn kubectl_applies_and_changes() {
-    let Some(kubectl) = Kubectl::start().await else { return };
+    let kubectl = Kubectl::start().await;
     kubectl
         .says("apply -f -", DEPLOYMENT, &["deployment.apps/web created"])
         .await;
@@ -196,7 +220,7 @@ async fn kubectl_applies_and_changes() {
 
 #[tokio::test]
 async fn kubectl_creates_deletes_and_hears_refusals() {
-    let Some(kubectl) = Kubectl::start().await else { return };
+    let kubectl = Kubectl::start().await;
     let team = "apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n";
     kubectl.says("create -f -", team, &["namespace/team created"]).await;
     // Its generators send protobuf, which is not spoken here.
