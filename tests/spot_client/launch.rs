@@ -71,6 +71,36 @@ async fn on_auto_the_first_refusal_moves_the_process_to_the_ladder_for_good() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn launches_that_are_refused_at_the_same_time_all_bid_again() {
+    // architecture §7.7: what one launch learns from its refusal is no news to the other, and no reason to leave the class alone
+    let world = World::with(Setup {
+        options: options(BidRules::Ladder, "aus-syd-1"),
+        percentile: "P20",
+        ..Setup::default()
+    });
+    world.provider.feed().refresh().await;
+    world.provider.discover().await.unwrap();
+    world.spot.with(|platform| platform.options_mut().faults.slow = 1.0);
+    let claims = [1, 2].map(|number| world.claim(number, VOLATILE, "spot"));
+    let (one, other) = tokio::join!(world.provider.create(&claims[0]), world.provider.create(&claims[1]));
+    one.unwrap();
+    other.unwrap();
+    assert_eq!(world.bids(), ["0.02", "0.02"]);
+    assert_eq!(world.asked("POST", "spotnodepools"), 4);
+
+    world.control(Control::SetMarket {
+        class: VOLATILE.into(),
+        price: Price::mills(900),
+    });
+    let claims = [3, 4].map(|number| world.claim(number, VOLATILE, "spot"));
+    let (one, other) = tokio::join!(world.provider.create(&claims[0]), world.provider.create(&claims[1]));
+    one.unwrap();
+    other.unwrap();
+    assert_eq!(world.bids()[2..], ["0.97", "0.97"]);
+    assert_eq!(world.asked("POST", "spotnodepools"), 8);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_accepted_order_says_everything_that_scheduling_needs() {
     // architecture §3.4
     let world = World::new();
@@ -190,6 +220,26 @@ async fn a_market_that_moved_is_read_again_and_the_bid_corrected() {
         .spot
         .with(|p| p.ledger().bids().iter().filter(|b| b.refused.is_some()).count());
     assert!(refused >= 1, "the first bid was made from the old price");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_market_that_moved_makes_another_class_the_cheapest() {
+    // architecture §7.7, §7.15
+    let world = World::new();
+    world.provider.discover().await.unwrap();
+    let mut claim = world.claim(1, CLASS, "spot");
+    let requirement = claim.spec.requirements.last_mut().unwrap();
+    requirement.values = vec![CLASS.into(), "gp.vs1.xlarge-iad".into()];
+    world.control(Control::SetMarket {
+        class: CLASS.into(),
+        price: Price::mills(900),
+    });
+    let accepted = world.provider.create(&claim).await.unwrap();
+    assert_eq!(
+        accepted.instance_type, "gp.vs1.xlarge-iad",
+        "0.03 an hour, and the other 0.90"
+    );
+    assert_eq!(world.pools(), [uid(1)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,9 @@
 //! ordered before? ─▶ answer from memory
 //! may an earlier process have ordered? ─▶ look in both kinds ─▶ adopt
 //! else ─▶ cheapest offering ─▶ bid ─▶ POST ─▶ made, or the name was taken ─▶ adopt if it is the same order
-//!                 ▲              ▲       └─ refused: increment ─▶ other rules │ market, floor ─▶ class read again │ never ─▶ next offering
+//!       ▲         ▲              ▲       └─ refused: increment ─▶ other rules (bid again)
+//!       │         └── never sold ┼──────────────────┤
+//!       └── class read again ────┴── market, floor ─┘
 //! ```
 //!
 //! Called by the provider's `create`. Bids and refusals are logged here, and nowhere else.
@@ -22,8 +24,9 @@ use crate::cloud::spot::orders::provider_id;
 use crate::cloud::spot::provider::SpotProvider;
 use crate::cloud::spot::types::{Pool, PoolKind};
 use crate::pricing::{Bid, BidInputs, Percentile, RefusalCause, place_bid};
-use crate::scheduling::WellKnownLabels;
+use crate::scheduling::{CapacityType, WellKnownLabels};
 use chrono::TimeDelta;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -48,6 +51,8 @@ enum Placed {
     Accepted(Box<Accepted>),
     /// The platform does not sell this now; the reason is for people.
     TryNext(String),
+    /// It costs something else than we thought, so that another offering may be the cheapest now.
+    Repriced(String),
 }
 
 impl Launch<'_> {
@@ -72,14 +77,29 @@ impl Launch<'_> {
         }
         let well_known = WellKnownLabels::default();
         let mut reasons = Vec::new();
-        for choice in choices(self.claim, &catalogue.types, &well_known)
-            .into_iter()
-            .take(MOST_OFFERINGS)
-        {
-            match self.place(&choice).await? {
+        let mut repriced: BTreeMap<(String, CapacityType), u32> = BTreeMap::new();
+        let mut given_up: BTreeSet<(String, CapacityType)> = BTreeSet::new();
+        while given_up.len() < MOST_OFFERINGS {
+            // Ranked anew each time: a refusal tells of a price that moved.
+            let catalogue = self.provider.stock.current();
+            let mut ranked = choices(self.claim, &catalogue.types, &well_known).into_iter();
+            let Some(choice) = ranked.find(|choice| !given_up.contains(&offering(choice))) else {
+                break;
+            };
+            let reason = match self.place(&choice).await? {
                 Placed::Accepted(accepted) => return Ok(*accepted),
-                Placed::TryNext(reason) => reasons.push(format!("{}: {reason}", choice.instance_type.name)),
-            }
+                Placed::Repriced(reason) => {
+                    let times = repriced.entry(offering(&choice)).or_default();
+                    *times = times.saturating_add(1);
+                    if *times < MOST_BIDS {
+                        continue;
+                    }
+                    reason
+                }
+                Placed::TryNext(reason) => reason,
+            };
+            reasons.push(format!("{}: {reason}", choice.instance_type.name));
+            given_up.insert(offering(&choice));
         }
         let now = self.provider.stock.current();
         reasons.push(why_none(self.claim, &now.types, &well_known));
@@ -208,10 +228,11 @@ impl Launch<'_> {
             };
             self.provider.orders().forget(self.claim.uid());
             self.log_refused(kind, server_class, bid.as_ref(), &words);
-            let next = self.after_refusal(choice, &words).await?;
+            let next = self.after_refusal(choice, bid.as_ref(), &words).await?;
             match next {
                 Next::Again if sends < MOST_BIDS => {}
                 Next::Again | Next::Elsewhere => return Ok(Placed::TryNext(words)),
+                Next::RankAnew => return Ok(Placed::Repriced(words)),
             }
         }
     }
@@ -242,22 +263,25 @@ impl Launch<'_> {
         self.provider.client.create_pool(&pool).await
     }
 
-    /// Decides whether the same offering is worth another bid.
-    async fn after_refusal(&self, choice: &Choice, words: &str) -> Result<Next, CloudError> {
+    /// Decides whether the same offering is worth another bid, and learns what it costs now.
+    async fn after_refusal(&self, choice: &Choice, bid: Option<&Bid>, words: &str) -> Result<Next, CloudError> {
         let server_class = choice.instance_type.name.as_str();
         match RefusalCause::of(words) {
-            RefusalCause::Increment if self.provider.switch_rules() => Ok(Next::Again),
+            RefusalCause::Increment if bid.is_some_and(|bid| self.provider.other_rules_than(bid.rules)) => {
+                Ok(Next::Again)
+            }
             RefusalCause::BelowMarket | RefusalCause::BelowFloor => {
-                let before = self.provider.stock.current().facts.get(server_class).copied();
                 match self.provider.client.server_class(server_class).await {
                     Ok(class) => self.provider.stock.replace_class(class),
                     Err(error) => tracing::debug!(server_class, reason = %error, "the class cannot be read again"),
                 }
-                if self.provider.stock.current().facts.get(server_class).copied() == before {
+                // Another launch may have learnt the new price before us: what counts is what this bid was made from.
+                let now = self.bid(server_class, &self.provider.stock.current()).ok();
+                if now.map(|now| now.inputs) == bid.map(|bid| bid.inputs) {
                     self.leave_alone(choice, Cause::Refused);
                     return Ok(Next::Elsewhere);
                 }
-                Ok(Next::Again)
+                Ok(Next::RankAnew)
             }
             RefusalCause::Increment => {
                 self.leave_alone(choice, Cause::Refused);
@@ -345,8 +369,16 @@ impl Launch<'_> {
 }
 
 enum Next {
+    /// The same offering, with another bid for the same price.
     Again,
+    /// Whatever is the cheapest now.
+    RankAnew,
     Elsewhere,
+}
+
+/// What tells one way to launch from the others.
+fn offering(choice: &Choice) -> (String, CapacityType) {
+    (choice.instance_type.name.clone(), choice.capacity_type)
 }
 
 fn ordered() -> Stage {

@@ -159,9 +159,13 @@ impl SpotProvider {
         *self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves on after a refusal for an increment; says whether there was anything to move to.
-    pub(super) fn switch_rules(&self) -> bool {
+    /// Moves on after a refusal of a bid by these rules for its increment, unless another launch has done so meanwhile; says whether there are other
+    /// rules to bid by now.
+    pub(super) fn other_rules_than(&self, refused: BidRules) -> bool {
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        if *rules != refused {
+            return true;
+        }
         let next = self.settings.bid_rules.after_refusal(*rules, RefusalCause::Increment);
         let switched = next != *rules;
         if switched {
