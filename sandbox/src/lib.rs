@@ -3,6 +3,7 @@
 pub mod api;
 pub mod binder;
 pub mod commands;
+pub mod csi;
 pub mod machines;
 mod observe;
 pub mod spot;

@@ -1,7 +1,8 @@
-//! `sandbox cloud`: the Spot API, the price feed and the machines, joining Nodes to the Kubernetes API that a kubeconfig names.
+//! `sandbox cloud`: the Spot API, the price feed, the machines and the CSI driver, joining Nodes to the Kubernetes API that a kubeconfig names.
 //!
 //! Any Spot client can talk to it: `SPOT_BASE_URL` and `SPOT_AUTH_URL` both point at the address it listens on, and the price feed is there too.
 
+use crate::csi::{Csi, CsiOptions};
 use crate::machines::{Fleet, MachineOptions};
 use crate::spot::{Admin, Options, Spot, http_sender};
 use anyhow::{Context, bail};
@@ -30,7 +31,7 @@ pub struct Cloud {
     /// Where all chance comes from.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
-    /// JSON or YAML: `spot:` and `machines:`, each as far as it differs from the defaults.
+    /// JSON or YAML: `spot:`, `machines:` and `csi:`, each as far as it differs from the defaults.
     #[arg(long, value_name = "FILE")]
     pub options: Option<PathBuf>,
     /// Listen on other addresses than loopback; nothing authenticates the callers of `/_sandbox/`.
@@ -46,6 +47,8 @@ pub struct CloudOptions {
     pub spot: Options,
     /// The machines.
     pub machines: MachineOptions,
+    /// The storage.
+    pub csi: CsiOptions,
 }
 
 impl CloudOptions {
@@ -100,25 +103,40 @@ impl Cloud {
             .await
             .with_context(|| format!("listening on {}", self.listen))?;
         ready(listener.local_addr().context("asking for the address")?);
-        let machines = async {
-            match client {
-                Some(client) => {
-                    Fleet::new(spot.clone(), client, options.machines)
-                        .run(stop.child_token())
-                        .await;
-                }
-                None => stop.cancelled().await,
-            }
-        };
-        let served = axum::serve(listener, spot.router()).with_graceful_shutdown(stop.clone().cancelled_owned());
-        let time = spot.run(http_sender(), stop.child_token());
-        tokio::select! {
-            biased;
-            outcome = served.into_future() => outcome.context("serving")?,
-            () = async { tokio::join!(machines, time); } => {}
-        }
-        Ok(())
+        play(spot, client, options.machines, options.csi, listener, stop).await
     }
+}
+
+/// Serves a platform, and plays its machines and its storage against a Kubernetes API, until told to stop.
+///
+/// # Errors
+/// Serving failed.
+pub async fn play(
+    spot: Spot,
+    client: Option<kube::Client>,
+    machines: MachineOptions,
+    csi: CsiOptions,
+    listener: TcpListener,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let cluster = async {
+        match client {
+            Some(client) => {
+                let csi = Csi::new(client.clone(), Arc::clone(spot.clock()), csi);
+                let fleet = Fleet::new(spot.clone(), client, machines);
+                tokio::join!(fleet.run(stop.child_token()), csi.run(stop.child_token()));
+            }
+            None => stop.cancelled().await,
+        }
+    };
+    let served = axum::serve(listener, spot.router()).with_graceful_shutdown(stop.clone().cancelled_owned());
+    let time = spot.run(http_sender(), stop.child_token());
+    tokio::select! {
+        biased;
+        outcome = served.into_future() => outcome.context("serving")?,
+        () = async { tokio::join!(cluster, time); } => {}
+    }
+    Ok(())
 }
 
 async fn client(path: &Path) -> anyhow::Result<kube::Client> {

@@ -5,11 +5,12 @@ use super::options::WorkloadOptions;
 use super::owned::{claims, is_finished, later};
 use super::seen::Seen;
 use crate::binder::{NodeFacts, SELECTED_NODE, is_bound, smallest_free, waits};
+use crate::csi::volume::{Near, provisioned, reference};
 use crate::observe::Name;
 use chrono::{DateTime, Utc};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -49,11 +50,12 @@ pub(crate) fn plan(seen: &mut Seen, name: &Name, options: &WorkloadOptions, now:
     let since = *seen.since.entry(wish.clone()).or_insert(now);
     if plan.due(later(since, i64::from(options.provision_seconds)), now) {
         seen.since.remove(&wish);
-        plan.acts.push(Act::create(
-            Sort::Volume,
-            "",
-            provisioned(seen, &claim, &class, node.as_ref()),
-        ));
+        let near = node.as_ref().map(|node| Near {
+            labels: &node.labels,
+            plugin: seen.csi_nodes.get(&Name::new("", node.name())).map(AsRef::as_ref),
+        });
+        plan.acts
+            .push(Act::create(Sort::Volume, "", provisioned(&claim, &class, near)));
     }
     plan
 }
@@ -107,11 +109,6 @@ fn wish_of(seen: &Seen, claim: &PersistentVolumeClaim, class: Option<&StorageCla
         .map_or(Wish::NotYet, |node| Wish::Near(Box::new(NodeFacts::of(node))))
 }
 
-fn reference(claim: &PersistentVolumeClaim) -> Value {
-    let meta = &claim.metadata;
-    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": meta.namespace, "name": meta.name, "uid": meta.uid})
-}
-
 fn bind(plan: &mut Plan, name: &Name, claim: &PersistentVolumeClaim, volume: &Arc<PersistentVolume>) {
     let spec = volume.spec.clone().unwrap_or_default();
     let owned = spec.claim_ref.as_ref().is_some_and(|r| r.uid == claim.metadata.uid);
@@ -127,54 +124,4 @@ fn bind(plan: &mut Plan, name: &Name, claim: &PersistentVolumeClaim, volume: &Ar
     })));
     let status = json!({"status": {"phase": "Bound", "accessModes": spec.access_modes, "capacity": spec.capacity}});
     plan.acts.push(Act::status(Sort::Claim, name, status));
-}
-
-/// The volume that a CSI driver would make: reachable where the node's plugin says it is.
-fn provisioned(seen: &Seen, claim: &PersistentVolumeClaim, class: &StorageClass, node: Option<&NodeFacts>) -> Value {
-    let uid = claim.metadata.uid.clone().unwrap_or_default();
-    let spec = claim.spec.clone().unwrap_or_default();
-    let request = spec.resources.and_then(|r| r.requests).unwrap_or_default();
-    let mut volume = json!({
-        "apiVersion": "v1", "kind": "PersistentVolume",
-        "metadata": {"name": format!("pvc-{uid}"),
-            "annotations": {"pv.kubernetes.io/provisioned-by": class.provisioner}},
-        "spec": {
-            "accessModes": spec.access_modes, "capacity": {"storage": request.get("storage")},
-            "claimRef": reference(claim), "storageClassName": spec.storage_class_name,
-            "persistentVolumeReclaimPolicy": class.reclaim_policy.as_deref().unwrap_or("Delete"),
-            "volumeMode": spec.volume_mode.as_deref().unwrap_or("Filesystem"),
-            "csi": {"driver": class.provisioner, "volumeHandle": uid},
-        },
-    });
-    let expressions = topology(seen, class, node);
-    if !expressions.is_empty() {
-        let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}});
-        super::owned::put(&mut volume, "/spec", "nodeAffinity", affinity);
-    }
-    volume
-}
-
-fn topology(seen: &Seen, class: &StorageClass, node: Option<&NodeFacts>) -> Vec<Value> {
-    let Some(node) = node else {
-        // Without a node, the class may say where; the first of its places is taken.
-        let first = class.allowed_topologies.as_ref().and_then(|t| t.first());
-        let expressions = first
-            .and_then(|t| t.match_label_expressions.as_ref())
-            .into_iter()
-            .flatten();
-        return expressions
-            .map(|e| json!({"key": e.key, "operator": "In", "values": e.values}))
-            .collect();
-    };
-    let plugin = seen.csi_nodes.get(&Name::new("", node.name()));
-    let drivers = plugin.map(|p| p.spec.drivers.as_slice()).unwrap_or_default();
-    let keys = drivers
-        .iter()
-        .filter(|d| d.name == class.provisioner)
-        .flat_map(|d| d.topology_keys.iter().flatten());
-    keys.filter_map(|key| {
-        let value = node.labels.get(key)?;
-        Some(json!({"key": key, "operator": "In", "values": [value]}))
-    })
-    .collect()
 }

@@ -3,10 +3,7 @@
 use super::builder::Crds;
 use super::running::World;
 use super::verbs::WorldError;
-use serde_json::{Value, json};
-
-/// The platform's classes (rackspace-spot 5.4); the first is the default.
-const STORAGE: [&str; 4] = ["ssd", "ssd-large", "sata", "sata-large"];
+use crate::csi::storage_classes;
 
 /// Installs it.
 pub(super) async fn place(world: &World, crds: Crds) -> Result<(), WorldError> {
@@ -15,18 +12,8 @@ pub(super) async fn place(world: &World, crds: Crds) -> Result<(), WorldError> {
             world.apply_value(&crd.manifest).await?;
         }
     }
-    for name in STORAGE {
-        world.apply_value(&class(name)).await?;
+    for class in storage_classes() {
+        world.apply_value(&class).await?;
     }
     Ok(())
-}
-
-fn class(name: &str) -> Value {
-    let default = Some(name) == STORAGE.first().copied();
-    json!({
-        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
-        "metadata": {"name": name, "annotations": {"storageclass.kubernetes.io/is-default-class": default.to_string()}},
-        "provisioner": "cinder.csi.openstack.org", "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer",
-        "allowVolumeExpansion": true,
-    })
 }
