@@ -17,32 +17,17 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::CSINode;
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
-use sandbox::commands::cloud::Cloud;
+use sandbox::commands::cloud::{Cloud, CloudOptions};
+use sandbox::csi::CsiOptions;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use support::controlplane::{ControlPlane, eventually};
+use support::stage::{quick, quick_machines};
 
 const WITHIN: Duration = Duration::from_mins(1);
 const POOL: &str = "7f3b0c52-4c1e-4f0e-9a55-0d2f6a1b9c11";
 const POOLS: &str = "apis/ngpc.rxt.io/v1/namespaces/org-knyiltp8zznvkz5g/spotnodepools";
-
-/// Seconds where the platform takes minutes.
-const OPTIONS: &str = "
-spot:
-  delays:
-    auction: 1
-    pending: 0.2
-    build: {between: [1, 2]}
-    join: {between: [0.5, 1]}
-    ready: {between: [1, 2]}
-    labels: {between: [0, 0.5]}
-    taints: 2
-    cloudController: 0.5
-    release: 1
-    nodeDeletion: {between: [2, 3]}
-machines: {podStartSeconds: 0.5, podStopSeconds: 0.5}
-";
 
 /// A Spot client of the simplest kind.
 struct Spot {
@@ -53,7 +38,7 @@ struct Spot {
 
 impl Spot {
     async fn start(plane: &ControlPlane, stop: &CancellationToken) -> Self {
-        let options = tempfile_with(OPTIONS);
+        let options = options_file();
         let cloud = Cloud {
             kubeconfig: Some(plane.admin_kubeconfig().to_owned()),
             listen: "127.0.0.1:0".parse().unwrap(),
@@ -98,9 +83,15 @@ impl Spot {
     }
 }
 
-fn tempfile_with(text: &str) -> std::path::PathBuf {
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("cp-machines-options.yaml");
-    std::fs::write(&path, text).unwrap();
+/// Seconds where the platform takes minutes, as `--options` takes them.
+fn options_file() -> std::path::PathBuf {
+    let options = CloudOptions {
+        spot: quick(),
+        machines: quick_machines(),
+        csi: CsiOptions::default(),
+    };
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("cp-machines-options.json");
+    std::fs::write(&path, serde_json::to_vec(&options).unwrap()).unwrap();
     path
 }
 

@@ -16,4 +16,7 @@
 )]
 
 pub mod controlplane;
+pub mod picture;
+pub mod real;
+pub mod simulated;
 pub mod stage;

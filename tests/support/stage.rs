@@ -1,250 +1,297 @@
-//! A whole scene on the real control plane: the four programs, the simulated platform with its machines, and the operator as its own process.
+//! What a scenario may do and see, the same in both worlds.
+//!
+//! ```text
+//! scenario(&mut impl Stage) ──┬─ simulated::Simulated   in-process world, paused clock, the operator as a task
+//!                             └─ real::Real             etcd, kube-apiserver, kube-scheduler, kube-controller-manager, the operator's binary
+//! ```
+//!
+//! Both give a client of the Kubernetes API and the same simulated platform; all verbs are built on these two, so that a difference in what a scenario sees
+//! is a difference between the worlds. A scenario has a corner: its namespace, and the name that its NodePools begin with. What it sees and counts
+//! is its corner, so that several can play on one control plane at the same time.
 
-use super::controlplane::ControlPlane;
+use super::picture::{Picture, condition, name};
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams};
-use sandbox::commands::cloud::Cloud;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use sandbox::machines::MachineOptions;
+use sandbox::spot::{Control, Delays, Distribution, Options, Spot};
 use serde_json::{Value, json};
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use tokio::process::{Child, Command};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio::time::Instant;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_karpenter-provider-rackspace-spot");
-/// What the real thing needs at most, on a busy machine.
-pub const WITHIN: Duration = Duration::from_mins(3);
+/// Between two looks at the world.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Seconds where the platform takes minutes: the platform's half of the options, to be added to.
-pub const PLATFORM: &str = "
-spot:
-  delays:
-    auction: 1
-    pending: 0.2
-    build: {between: [1, 2]}
-    join: {between: [0.5, 1]}
-    ready: {between: [1, 2]}
-    labels: {between: [0, 0.5]}
-    taints: 2
-    cloudController: 0.5
-    release: 1
-    nodeDeletion: {between: [2, 3]}
-";
-/// The machines' half.
-const MACHINES: &str = "machines: {podStartSeconds: 0.5, podStopSeconds: 0.5}\n";
-
-/// The scene.
-pub struct Stage {
-    plane: ControlPlane,
-    platform: SocketAddr,
-    http: reqwest::Client,
-    operator: Option<Child>,
-    settings: Vec<(String, String)>,
-    log: PathBuf,
-    _stop: DropGuard,
+/// In what kind of world a scenario plays; those with the same setting may share one.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// Names it.
+    pub name: &'static str,
+    /// Added to the operator's environment.
+    pub operator: &'static [(&'static str, &'static str)],
+    /// Changes the platform's options, which are those of [`quick`].
+    pub platform: fn(&mut Options),
 }
 
-impl Stage {
-    /// Everything started, the samples' NodeClass applied; `settings` are added to the operator's environment.
-    pub async fn start(settings: &[(&str, &str)]) -> Self {
-        Self::start_with(settings, PLATFORM).await
-    }
+/// Nothing special.
+pub const USUAL: Setting = Setting {
+    name: "usual",
+    operator: &[],
+    platform: |_| {},
+};
 
-    /// The same with other options of the platform.
-    pub async fn start_with(settings: &[(&str, &str)], options: &str) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME"));
-        std::fs::create_dir_all(&folder).unwrap();
-        let file = folder.join(format!("platform-{number}.yaml"));
-        std::fs::write(&file, format!("{options}{MACHINES}")).unwrap();
-        let plane = ControlPlane::start().await;
-        plane.apply_crds().await;
-        let stop = CancellationToken::new();
-        let cloud = Cloud {
-            kubeconfig: Some(plane.admin_kubeconfig().to_owned()),
-            listen: "127.0.0.1:0".parse().unwrap(),
-            speed: None,
-            seed: Some(7),
-            options: Some(file),
-            allow_remote: false,
-        };
-        let (ready, address) = tokio::sync::oneshot::channel();
-        let token = stop.clone();
-        let serving = Box::pin(cloud.run(|address| _ = ready.send(address), token));
-        tokio::spawn(async move {
-            serving.await.unwrap();
-        });
-        let platform = address.await.unwrap();
-        let mut stage = Self {
-            plane,
-            platform,
-            http: reqwest::Client::new(),
-            operator: None,
-            settings: settings
-                .iter()
-                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-                .collect(),
-            log: folder.join(format!("operator-{number}.log")),
-            _stop: stop.drop_guard(),
-        };
-        std::fs::write(&stage.log, "").unwrap();
-        stage.start_operator();
-        stage.apply(include_str!("../../config/samples/nodeclass.yaml")).await;
-        stage
+/// The platform with seconds where the real one takes minutes.
+pub fn quick() -> Options {
+    Options {
+        delays: Delays {
+            auction: 1.0,
+            pending: 0.2,
+            build: Distribution::Between(1.0, 2.0),
+            join: Distribution::Between(0.5, 1.0),
+            ready: Distribution::Between(1.0, 2.0),
+            labels: Distribution::Between(0.0, 0.5),
+            taints: 2.0,
+            cloud_controller: 0.5,
+            notice: 8.0,
+            release: 1.0,
+            node_deletion: Distribution::Between(2.0, 3.0),
+            ..Delays::short()
+        },
+        ..Options::short()
     }
+}
 
-    /// Starts the operator (again), with the log added to.
-    pub fn start_operator(&mut self) {
-        let base = format!("http://{}", self.platform);
-        let log = std::fs::OpenOptions::new().append(true).open(&self.log).unwrap();
-        let child = Command::new(BINARY)
-            .args(["--metrics-port=0", "--health-probe-port=0"])
-            .env_clear()
-            .envs([
-                ("KUBECONFIG", self.plane.admin_kubeconfig().to_str().unwrap()),
-                ("SPOT_CLOUDSPACE_NAME", "sandbox"),
-                ("SPOT_REFRESH_TOKEN", "sandbox-refresh-token"),
-                ("SPOT_BASE_URL", &base),
-                ("SPOT_AUTH_URL", &base),
-                ("NGPC_PRICE_DETAILS_URL", &format!("{base}/percentiles.json")),
-                ("LOG_LEVEL", "debug"),
-            ])
-            .envs(self.settings.iter().cloned())
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        self.operator = Some(child);
+/// The machines that go with it.
+pub fn quick_machines() -> MachineOptions {
+    MachineOptions {
+        pod_start_seconds: 0.5,
+        pod_stop_seconds: Some(0.5),
+        ..MachineOptions::default()
     }
+}
 
-    /// Ends the operator at once, as the kernel would.
-    pub async fn kill_operator(&mut self) {
-        if let Some(mut operator) = self.operator.take() {
-            operator.kill().await.unwrap();
+/// The operator's environment but for the addresses.
+pub fn environment(more: &[(&str, &str)]) -> Vec<(String, String)> {
+    let usual = [
+        ("SPOT_CLOUDSPACE_NAME", "sandbox"),
+        ("SPOT_REFRESH_TOKEN", "sandbox-refresh-token"),
+        ("LOG_LEVEL", "debug"),
+    ];
+    usual
+        .iter()
+        .chain(more)
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+/// A kind that scenarios write or look at.
+fn resource(api_version: &str, kind: &str) -> ApiResource {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+/// The API version of a kind.
+fn version_of(kind: &str) -> &'static str {
+    match kind {
+        "NodePool" | "NodeClaim" => "karpenter.sh/v1",
+        "RackspaceSpotNodeClass" => "karpenter.rackspace.com/v1",
+        "Deployment" | "StatefulSet" | "DaemonSet" => "apps/v1",
+        "PodDisruptionBudget" => "policy/v1",
+        "VolumeAttachment" | "StorageClass" => "storage.k8s.io/v1",
+        _ => "v1",
+    }
+}
+
+fn is_cluster_wide(kind: &str) -> bool {
+    matches!(
+        kind,
+        "NodePool"
+            | "NodeClaim"
+            | "RackspaceSpotNodeClass"
+            | "Node"
+            | "Namespace"
+            | "PersistentVolume"
+            | "VolumeAttachment"
+            | "StorageClass"
+    )
+}
+
+/// A world with an operator, seen from one corner of it.
+pub trait Stage {
+    /// A client of the administrator.
+    fn client(&self) -> Client;
+
+    /// The platform.
+    fn spot(&self) -> &Spot;
+
+    /// The namespace of this scenario, and what its NodePools are called or begin with.
+    fn corner(&self) -> &str;
+
+    /// How long anything may take.
+    fn patience(&self) -> Duration;
+
+    /// Ends the operator and starts another with this added to its environment.
+    async fn restart_operator(&mut self, settings: &[(&str, &str)]);
+
+    /// What else there is to tell when something did not happen.
+    fn story(&self) -> String;
+
+    /// The objects of a kind: all, or those of the corner's namespace.
+    fn api(&self, kind: &str) -> Api<DynamicObject> {
+        let resource = resource(version_of(kind), kind);
+        if is_cluster_wide(kind) {
+            Api::all_with(self.client(), &resource)
+        } else {
+            Api::namespaced_with(self.client(), self.corner(), &resource)
         }
     }
 
-    /// What the operator wrote.
-    pub fn operator_log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap()
+    /// Applies an object, as `kubectl apply --server-side` would; a namespaced one goes to the corner.
+    async fn apply(&self, object: &Value) {
+        let text = |field: &str| object.pointer(field).and_then(Value::as_str).unwrap_or_default();
+        let (kind, name) = (text("/kind"), text("/metadata/name"));
+        assert_eq!(text("/apiVersion"), version_of(kind), "{kind}");
+        let (api, by) = (self.api(kind), PatchParams::apply("scenario").force());
+        if let Err(error) = api.patch(name, &by, &Patch::Apply(object)).await {
+            panic!("applying {kind} {name}: {error}");
+        }
     }
 
-    /// The administrator's client.
-    pub async fn client(&self) -> Client {
-        self.plane.client().await
+    /// Sets the number of replicas of a Deployment or StatefulSet.
+    async fn scale(&self, kind: &str, name: &str, replicas: u32) {
+        let patch = Patch::Merge(json!({ "spec": { "replicas": replicas } }));
+        let (api, by) = (self.api(kind), PatchParams::default());
+        if let Err(error) = api.patch_scale(name, &by, &patch).await {
+            panic!("scaling {kind} {name} to {replicas}: {error}");
+        }
     }
 
-    /// Applies manifests; namespaced ones go to `default`.
-    pub async fn apply(&self, yaml: &str) {
-        self.plane.apply(yaml, "default").await;
+    /// Changes fields of an object.
+    async fn patch(&self, kind: &str, name: &str, fields: &Value) {
+        let (api, by) = (self.api(kind), PatchParams::default());
+        if let Err(error) = api.patch(name, &by, &Patch::Merge(fields)).await {
+            panic!("changing {kind} {name}: {error}");
+        }
     }
 
-    /// All objects of a kind.
-    pub async fn objects(&self, group: &str, version: &str, kind: &str, plural: &str) -> Vec<Value> {
-        let resource = ApiResource {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            api_version: if group.is_empty() {
-                version.to_owned()
-            } else {
-                format!("{group}/{version}")
-            },
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-        };
-        let api: Api<DynamicObject> = Api::all_with(self.client().await, &resource);
-        let list = api.list(&ListParams::default()).await.unwrap();
+    /// Deletes an object.
+    async fn delete(&self, kind: &str, name: &str) {
+        if let Err(error) = self.api(kind).delete(name, &DeleteParams::default()).await {
+            panic!("deleting {kind} {name}: {error}");
+        }
+    }
+
+    /// The objects of a kind: all, or those of the corner's namespace.
+    async fn objects(&self, kind: &str) -> Vec<Value> {
+        // Any version will do: what is waited for comes again.
+        let list = self.api(kind).list(&ListParams::default().match_any()).await;
+        let list = list.unwrap_or_else(|error| panic!("listing {kind}: {error}"));
         list.items
             .into_iter()
             .map(|object| serde_json::to_value(object).unwrap())
             .collect()
     }
 
-    /// All NodeClaims.
-    pub async fn claims(&self) -> Vec<Value> {
-        self.objects("karpenter.sh", "v1", "NodeClaim", "nodeclaims").await
+    /// How the corner looks now.
+    async fn picture(&self) -> Picture {
+        let pods = self.objects("Pod").await;
+        let (nodes, claims) = (self.objects("Node").await, self.objects("NodeClaim").await);
+        self.spot()
+            .with(|platform| Picture::of(self.corner(), pods, nodes, claims, platform))
     }
 
-    /// All Nodes.
-    pub async fn nodes(&self) -> Vec<Value> {
-        self.objects("", "v1", "Node", "nodes").await
+    /// Waits until the corner looks so, and returns how it looks then.
+    async fn until(&self, what: &str, condition: impl Fn(&Picture) -> bool) -> Picture {
+        let started = Instant::now();
+        loop {
+            let picture = self.picture().await;
+            if condition(&picture) {
+                return picture;
+            }
+            if started.elapsed() >= self.patience() {
+                let events = events(self.objects("Event").await);
+                let (patience, story) = (self.patience(), self.story());
+                panic!(
+                    "{}: not within {patience:?}: {what}\n{picture}\nevents:\n{events}\n{story}",
+                    self.corner()
+                );
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 
-    /// All pods of the namespace `default`.
-    pub async fn pods(&self) -> Vec<Value> {
-        let all = self.objects("", "v1", "Pod", "pods").await;
-        all.into_iter()
-            .filter(|pod| pod["metadata"]["namespace"] == "default")
-            .collect()
-    }
-
-    /// What the platform says of itself: pools, bids, cost.
-    pub async fn platform(&self, what: &str) -> Value {
-        let url = format!("http://{}/_sandbox/{what}", self.platform);
-        self.http.get(url).send().await.unwrap().json().await.unwrap()
+    /// Looks for so long, and fails as soon as the corner does not look so.
+    async fn meanwhile(&self, what: &str, time: Duration, holds: impl Fn(&Picture) -> bool) {
+        let started = Instant::now();
+        while started.elapsed() < time {
+            let picture = self.picture().await;
+            assert!(
+                holds(&picture),
+                "{}: not so: {what}\n{picture}\n{}",
+                self.corner(),
+                self.story()
+            );
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 
     /// Does something to the platform.
-    pub async fn control(&self, what: &Value) {
-        let url = format!("http://{}/_sandbox/control", self.platform);
-        let answer = self.http.post(url).json(what).send().await.unwrap();
-        assert!(answer.status().is_success(), "{what}: {}", answer.text().await.unwrap());
+    fn control(&self, what: Control) {
+        self.spot().with(|platform| platform.control(what));
     }
 
-    /// Scales a Deployment or StatefulSet of the namespace `default`.
-    pub async fn scale(&self, kind: &str, name: &str, replicas: u32) {
-        let client = self.client().await;
-        let plural = format!("{}s", kind.to_lowercase());
-        let body = json!({ "spec": { "replicas": replicas } });
-        let request = http::Request::patch(format!("/apis/apps/v1/namespaces/default/{plural}/{name}/scale"))
-            .header("content-type", "application/merge-patch+json")
-            .body(serde_json::to_vec(&body).unwrap())
-            .unwrap();
-        client.request::<Value>(request).await.unwrap();
+    /// Changes the platform's options; only in a world that no other scenario shares.
+    fn set_platform(&self, change: impl FnOnce(&mut Options)) {
+        self.spot().with(|platform| change(platform.options_mut()));
     }
 
-    /// Waits until so many pods are bound and running.
-    pub async fn bound(&self, pods: usize) {
-        let what = format!("{pods} bound pods");
-        self.until(&what, async || {
-            let all = self.pods().await;
-            let bound = all.iter().filter(|pod| pod["spec"]["nodeName"].is_string()).count();
-            all.len() == pods && bound == pods
+    /// Waits until so many pods run, and no other is there.
+    async fn running(&self, pods: usize) -> Picture {
+        let what = format!("{pods} running pods");
+        self.until(&what, |picture| {
+            picture.pods.len() == pods && picture.running().count() == pods
         })
-        .await;
+        .await
     }
 
-    /// Waits until no claim, no node and no pool is left.
-    pub async fn nothing_left(&self) {
-        self.until("nothing left", async || {
-            let pools = self.platform("summary").await["pools"].as_u64().unwrap();
-            pools == 0 && self.claims().await.is_empty() && self.nodes().await.is_empty()
-        })
-        .await;
-    }
-
-    /// Waits for something; on failure shows what the operator wrote last.
-    pub async fn until(&self, what: &str, condition: impl AsyncFn() -> bool) {
-        let waited = tokio::time::timeout(WITHIN, async {
-            while !condition().await {
-                tokio::time::sleep(Duration::from_millis(250)).await;
+    /// Waits until these NodePools are ready, so that a pass considers them all.
+    async fn until_ready(&self, node_pools: &[&str]) {
+        let started = Instant::now();
+        loop {
+            let all = self.objects("NodePool").await;
+            let ready = |wanted: &&&str| {
+                let is_it = |pool: &&Value| name(pool) == **wanted;
+                all.iter()
+                    .find(is_it)
+                    .is_some_and(|pool| condition(pool, "Ready").0 == "True")
+            };
+            if node_pools.iter().filter(ready).count() == node_pools.len() {
+                return;
             }
-        });
-        if waited.await.is_err() {
-            let log = self.operator_log();
-            let lines: Vec<&str> = log.lines().collect();
-            let last = lines
-                .get(lines.len().saturating_sub(60)..)
-                .unwrap_or_default()
-                .join("\n");
-            let claims = serde_json::to_string_pretty(&self.claims().await).unwrap();
-            let summary = self.platform("summary").await;
-            panic!("not within {WITHIN:?}: {what}\noperator:\n{last}\nclaims: {claims}\nplatform: {summary}");
+            assert!(
+                started.elapsed() < self.patience(),
+                "not ready: {node_pools:?}\n{}",
+                self.story()
+            );
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
+
+    /// Waits until no claim, no node and no pool of the corner is left.
+    async fn nothing_left(&self) -> Picture {
+        self.until("nothing left", |picture| {
+            picture.claims.is_empty() && picture.nodes.is_empty() && picture.pools.is_empty()
+        })
+        .await
+    }
+}
+
+/// Events as lines.
+fn events(mut events: Vec<Value>) -> String {
+    events.sort_by_key(|event| event["lastTimestamp"].to_string());
+    let line = |event: &Value| {
+        let (about, reason) = (&event["involvedObject"], &event["reason"]);
+        format!("  {} {} {reason}: {}", about["kind"], about["name"], event["message"])
+    };
+    events.iter().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -26,10 +26,19 @@ pub fn free_ports<const N: usize>() -> Result<[u16; N]> {
     Ok(ports)
 }
 
-/// One program of the control plane.
+/// The environment of a program.
+pub enum Surroundings {
+    /// That of the test.
+    Inherited,
+    /// These variables and nothing else.
+    Only(Vec<(String, String)>),
+}
+
+/// One program of the control plane, or the operator.
 pub struct Process {
     program: PathBuf,
     flags: Vec<String>,
+    surroundings: Surroundings,
     log: PathBuf,
     child: Child,
 }
@@ -37,10 +46,22 @@ pub struct Process {
 impl Process {
     /// Starts the program with both outputs in the log.
     pub fn start(program: &Path, flags: Vec<String>, log: PathBuf, guardian: &mut Guardian) -> Result<Self> {
-        let child = spawn(program, &flags, &log)?;
+        Self::start_in(Surroundings::Inherited, program, flags, log, guardian)
+    }
+
+    /// The same with an environment of its own.
+    pub fn start_in(
+        surroundings: Surroundings,
+        program: &Path,
+        flags: Vec<String>,
+        log: PathBuf,
+        guardian: &mut Guardian,
+    ) -> Result<Self> {
+        let child = spawn(program, &flags, &surroundings, &log)?;
         let mut process = Self {
             program: program.to_owned(),
             flags,
+            surroundings,
             log,
             child,
         };
@@ -54,7 +75,7 @@ impl Process {
     /// Starts it once more with the same flags, after `end`.
     pub fn start_again(&mut self, guardian: &mut Guardian) -> Result<()> {
         self.end();
-        self.child = spawn(&self.program, &self.flags, &self.log)?;
+        self.child = spawn(&self.program, &self.flags, &self.surroundings, &self.log)?;
         guardian.watch(self.id())
     }
 
@@ -81,9 +102,13 @@ impl Process {
     }
 }
 
-fn spawn(program: &Path, flags: &[String], log: &Path) -> Result<Child> {
+fn spawn(program: &Path, flags: &[String], surroundings: &Surroundings, log: &Path) -> Result<Child> {
     let log = OpenOptions::new().create(true).append(true).open(log)?;
-    Command::new(program)
+    let mut command = Command::new(program);
+    if let Surroundings::Only(variables) = surroundings {
+        command.env_clear().envs(variables.iter().cloned());
+    }
+    command
         .args(flags)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)

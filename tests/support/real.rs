@@ -1,0 +1,190 @@
+//! A scenario's stage on the real control plane: the four programs, the simulated platform with its machines and storage, and the operator's own binary.
+//!
+//! A plant is all of that for one [`Setting`]. Scenarios of the same setting share one, each in its corner; it is started by whoever comes first and ends
+//! with the test binary, through its guardians. It lives on a runtime of its own, since every test has its own and takes it down at its end.
+
+use super::controlplane::ControlPlane;
+use super::controlplane::process::{Guardian, Process, Surroundings};
+use super::stage::{Setting, Stage, environment, quick, quick_machines};
+use karpenter::clock::SystemClock;
+use kube::Client;
+use sandbox::commands::cloud::play;
+use sandbox::csi::CsiOptions;
+use sandbox::spot::{Admin, Spot};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_karpenter-provider-rackspace-spot");
+/// Where all chance comes from.
+const SEED: u64 = 7;
+
+/// The plants of this test binary, by the names of their settings.
+static PLANTS: Mutex<BTreeMap<&str, Arc<OnceCell<Arc<Plant>>>>> = Mutex::new(BTreeMap::new());
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().unwrap()
+});
+
+/// A control plane with platform and operator.
+pub struct Plant {
+    plane: ControlPlane,
+    spot: Spot,
+    /// Where the platform is served.
+    base: String,
+    settings: &'static [(&'static str, &'static str)],
+    log: PathBuf,
+    operator: Mutex<Option<Operator>>,
+}
+
+/// The operator's process, and who ends it with the test.
+struct Operator {
+    process: Process,
+    guardian: Guardian,
+}
+
+impl Plant {
+    /// The plant of a setting, started if need be.
+    pub async fn of(setting: &Setting) -> Arc<Self> {
+        let cell = Arc::clone(PLANTS.lock().unwrap().entry(setting.name).or_default());
+        let setting = *setting;
+        let started = cell.get_or_init(|| async move {
+            let starting = tokio::task::spawn_blocking(move || RUNTIME.block_on(Self::start(&setting)));
+            Arc::new(starting.await.unwrap())
+        });
+        Arc::clone(started.await)
+    }
+
+    async fn start(setting: &Setting) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let log = folder.join(format!("operator-{}.log", setting.name));
+        std::fs::write(&log, "").unwrap();
+        let plane = ControlPlane::start().await;
+        plane.apply_crds().await;
+        let mut options = quick();
+        options.seed = SEED;
+        (setting.platform)(&mut options);
+        let spot = Spot::new(options, Arc::new(SystemClock), Admin::Served);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let playing = Box::pin(play(
+            spot.clone(),
+            Some(plane.client().await),
+            quick_machines(),
+            CsiOptions::default(),
+            listener,
+            CancellationToken::new(),
+        ));
+        tokio::spawn(async move { playing.await.unwrap() });
+        let plant = Self {
+            plane,
+            spot,
+            base,
+            settings: setting.operator,
+            log,
+            operator: Mutex::new(None),
+        };
+        plant.start_operator(&[]);
+        plant
+    }
+
+    /// Kills the operator that runs, if one does, and starts one with this added to its environment.
+    fn start_operator(&self, more: &[(&str, &str)]) {
+        let mut operator = self.operator.lock().unwrap();
+        if let Some(Operator {
+            mut process,
+            mut guardian,
+        }) = operator.take()
+        {
+            process.end();
+            guardian.dismiss();
+        }
+        let addresses = [
+            ("KUBECONFIG", self.plane.admin_kubeconfig().to_str().unwrap()),
+            ("SPOT_BASE_URL", &self.base),
+            ("SPOT_AUTH_URL", &self.base),
+            ("NGPC_PRICE_DETAILS_URL", &format!("{}/percentiles.json", self.base)),
+        ];
+        let variables = [&addresses, self.settings, more].concat();
+        // Its folder is nobody's: a guardian cleans one up besides ending processes.
+        let folder = std::env::temp_dir().join(format!("karpenter-operator-{}", self.base.replace(['/', ':'], "-")));
+        let mut guardian = Guardian::start(&folder).unwrap();
+        let process = Process::start_in(
+            Surroundings::Only(environment(&variables)),
+            Path::new(BINARY),
+            vec!["--metrics-port=0".to_owned(), "--health-probe-port=0".to_owned()],
+            self.log.clone(),
+            &mut guardian,
+        );
+        *operator = Some(Operator {
+            process: process.unwrap(),
+            guardian,
+        });
+    }
+
+    /// The last lines that the operator wrote.
+    fn last_lines(&self, count: usize) -> String {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines
+            .get(lines.len().saturating_sub(count)..)
+            .unwrap_or_default()
+            .join("\n")
+    }
+}
+
+/// A corner of a plant.
+pub struct Real {
+    plant: Arc<Plant>,
+    /// It belongs to the runtime of this test.
+    client: Client,
+    corner: String,
+}
+
+impl Real {
+    /// A corner of the plant of this setting.
+    pub async fn start(corner: &str, setting: &Setting) -> Self {
+        let plant = Plant::of(setting).await;
+        let stage = Self {
+            client: plant.plane.client().await,
+            plant,
+            corner: corner.to_owned(),
+        };
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": corner}});
+        stage.apply(&namespace).await;
+        stage
+    }
+}
+
+impl Stage for Real {
+    fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    fn spot(&self) -> &Spot {
+        &self.plant.spot
+    }
+
+    fn corner(&self) -> &str {
+        &self.corner
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_mins(3)
+    }
+
+    async fn restart_operator(&mut self, settings: &[(&str, &str)]) {
+        self.plant.start_operator(settings);
+    }
+
+    fn story(&self) -> String {
+        format!("operator:\n{}", self.plant.last_lines(60))
+    }
+}
