@@ -138,7 +138,8 @@ async fn start(kubeconfig: &str, platform: &str) -> Operator {
         .env_clear()
         .env("KUBECONFIG", &file)
         .envs([
-            ("SPOT_CLOUDSPACE_NAME", "my-cloudspace"),
+            ("SPOT_CLOUDSPACE_NAME", "sandbox"),
+            ("DISABLE_LEADER_ELECTION", "true"),
             ("SPOT_REFRESH_TOKEN", "sandbox-refresh-token"),
             ("SPOT_BASE_URL", platform),
             ("SPOT_AUTH_URL", platform),

@@ -75,6 +75,7 @@ fn an_api_server_that_is_not_there_ends_it_with_two() {
     let set = [
         ("SPOT_CLOUDSPACE_NAME", "x"),
         ("SPOT_REFRESH_TOKEN", TOKEN),
+        ("DISABLE_LEADER_ELECTION", "true"),
         ("KUBECONFIG", kubeconfig.as_str()),
     ];
     let ended = finished(&[], &set);
@@ -86,9 +87,78 @@ fn an_api_server_that_is_not_there_ends_it_with_two() {
     );
 }
 
+// surface §6.4
+#[test]
+fn without_a_namespace_for_the_lease_it_ends_with_two_and_says_what_to_set() {
+    let folder = process::folder();
+    let kubeconfig = process::kubeconfig(&folder, "http://127.0.0.1:1");
+    let set = [
+        ("SPOT_CLOUDSPACE_NAME", "x"),
+        ("SPOT_REFRESH_TOKEN", TOKEN),
+        ("KUBECONFIG", kubeconfig.as_str()),
+    ];
+    let ended = finished(&[], &set);
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    for words in [
+        "unable to find leader election namespace",
+        "LEADER_ELECTION_NAMESPACE",
+        "DISABLE_LEADER_ELECTION",
+    ] {
+        assert!(ended.stdout.contains(words), "{}", ended.stdout);
+    }
+}
+
+/// What the operator says and how it ends when it starts with this token for that cloudspace.
+async fn first_login(token: &str, cloudspace: &str) -> process::Ended {
+    let kubeconfig = process::kubeconfig(&process::folder(), &api_server().await);
+    let platform = process::platform(TOKEN).await;
+    let mut set = vec![
+        ("SPOT_CLOUDSPACE_NAME", cloudspace.to_owned()),
+        ("SPOT_REFRESH_TOKEN", token.to_owned()),
+        ("DISABLE_LEADER_ELECTION", "true".to_owned()),
+        ("KUBECONFIG", kubeconfig),
+    ];
+    set.extend(platform);
+    tokio::task::spawn_blocking(move || {
+        let set: Vec<_> = set.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        finished(&["--metrics-port=0", "--health-probe-port=0"], &set)
+    })
+    .await
+    .unwrap()
+}
+
+// surface §6.4
+#[tokio::test]
+async fn a_token_that_the_platform_does_not_accept_ends_the_start_with_two() {
+    let ended = first_login("another-token-that-nobody-may-see", "sandbox").await;
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    assert!(
+        ended
+            .stdout
+            .contains("authenticating to Rackspace Spot: the refresh token was not accepted (status 403)"),
+        "{}",
+        ended.stdout
+    );
+    assert!(!ended.stdout.contains("another-token"), "{}", ended.stdout);
+}
+
+// surface §6.4
+#[tokio::test]
+async fn a_cloudspace_that_does_not_exist_ends_the_start_with_two() {
+    let ended = first_login(TOKEN, "nowhere").await;
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    let says = r#"cloudspace \"nowhere\" does not exist in the token's organization; SPOT_CLOUDSPACE_NAME names it"#;
+    assert!(ended.stdout.contains(says), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("authenticated to Rackspace Spot"),
+        "{}",
+        ended.stdout
+    );
+}
+
 #[tokio::test]
 async fn it_serves_metrics_and_probes_and_stops_cleanly_at_sigterm() {
-    let operator = Operator::start(&api_server().await, &[("SPOT_REFRESH_TOKEN", TOKEN)]).await;
+    let operator = Operator::start(&api_server().await, TOKEN).await;
     assert_eq!(operator.get_health("/healthz").await, (200, "ok".to_owned()));
     let metrics = operator.get_metrics().await;
     assert!(metrics.contains("karpenter_build_info{"), "{metrics}");
@@ -111,6 +181,6 @@ async fn it_serves_metrics_and_probes_and_stops_cleanly_at_sigterm() {
 
 #[tokio::test]
 async fn sigint_stops_it_too() {
-    let operator = Operator::start(&api_server().await, &[("SPOT_REFRESH_TOKEN", TOKEN)]).await;
+    let operator = Operator::start(&api_server().await, TOKEN).await;
     assert_eq!(operator.stop("-INT").await.code, Some(0));
 }

@@ -10,8 +10,12 @@
 
 #[path = "border/bad_days.rs"]
 mod bad_days;
+#[path = "border/electing.rs"]
+mod electing;
 #[path = "border/evictions.rs"]
 mod evictions;
+#[path = "border/watchdog.rs"]
+mod watchdog;
 #[path = "border/watching.rs"]
 mod watching;
 #[path = "border/world.rs"]

@@ -52,6 +52,7 @@ fn without_any_setting_the_defaults_hold() {
     assert!(!options.disable_cluster_state_observability && options.ignore_dra_requests);
     assert_eq!(options.leader_election_name, "karpenter-leader-election");
     assert_eq!(options.leader_election_namespace, "");
+    assert_eq!(options.leader_election_lease_duration, Duration::from_secs(15));
     assert_eq!((options.cpu_requests, options.log_level), (1000, LogLevel::Info));
     assert_eq!(
         (options.log_output_paths, options.log_error_output_paths),
@@ -293,6 +294,10 @@ fn provider_variables_that_do_not_parse_end_the_start() {
         ("RACKSPACE_KUBE_RESERVED_MEMORY", "much"),
         ("RACKSPACE_LAUNCH_TIMEOUT", "0"),
         ("RACKSPACE_BID_RULES", "guess"),
+        ("LEADER_ELECTION_LEASE_DURATION", ""),
+        ("LEADER_ELECTION_LEASE_DURATION", "0s"),
+        ("LEADER_ELECTION_LEASE_DURATION", "1500ms"),
+        ("LEADER_ELECTION_LEASE_DURATION", "11m"),
     ] {
         let expected = format!("validating cli flags / env vars, invalid {variable} {value:?}");
         assert_eq!(refused(&[], &minimal().with(variable, value)), expected);

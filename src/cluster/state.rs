@@ -12,7 +12,7 @@ use super::machine::StateNode;
 use super::object::{Entry, Key, Kind};
 use super::snapshot::Snapshot;
 use super::table::Moved;
-use super::tables::{Kept, Tables, Tracked, on_kind, on_object};
+use super::tables::{ALL_KINDS, Kept, Tables, Tracked, on_kind, on_object};
 use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -213,6 +213,20 @@ impl Cluster {
     /// The objects, for triggers.
     pub fn objects(&self) -> super::tables::Objects {
         self.tables.entries()
+    }
+
+    /// Every object as if it had just appeared, kind by kind and in the order of their keys: for triggers that begin to listen late.
+    pub fn everything(&mut self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for kind in ALL_KINDS {
+            on_kind!(kind, T => {
+                for (key, entry) in self.tables.table_mut::<T>().entries().iter() {
+                    let (key, uid) = (key.clone(), Arc::clone(&entry.meta.uid));
+                    changes.push(Change { kind, key, uid, what: What::Appeared });
+                }
+            });
+        }
+        changes
     }
 
     /// The machine that a Node belongs to, for triggers.

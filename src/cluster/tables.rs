@@ -192,7 +192,8 @@ impl Tables {
     }
 }
 
-const ALL_KINDS: [Kind; 14] = [
+/// Every kind, in the order in which the state is told.
+pub(super) const ALL_KINDS: [Kind; 14] = [
     Kind::NodePool,
     Kind::NodeClaim,
     Kind::NodeClass,
@@ -288,4 +289,13 @@ macro_rules! plain {
     )*};
 }
 
-plain!(ClassFacts, NodeOverlay, PvcFacts, PvFacts, StorageClassFacts, PdbFacts, NamespaceFacts, VolumeAttachmentFacts);
+plain!(
+    ClassFacts,
+    NodeOverlay,
+    PvcFacts,
+    PvFacts,
+    StorageClassFacts,
+    PdbFacts,
+    NamespaceFacts,
+    VolumeAttachmentFacts
+);

@@ -35,6 +35,7 @@ enum ToCluster {
     Planned(Vec<Plan>),
     Nominated(MachineId, DateTime<Utc>),
     Marked(Vec<MachineId>, Mark),
+    Begin,
     Snapshot(oneshot::Sender<Arc<Snapshot>>),
 }
 
@@ -76,6 +77,11 @@ impl ClusterHandle {
     /// Marks machines for deletion, or takes the mark back.
     pub async fn mark(&self, machines: Vec<MachineId>, mark: Mark) -> Result<(), Closed> {
         self.send(ToCluster::Marked(machines, mark)).await
+    }
+
+    /// Ends the silence of a quiet task: every object that is known appears to the triggers, and from now on they hear every change.
+    pub async fn begin(&self) -> Result<(), Closed> {
+        self.send(ToCluster::Begin).await
     }
 
     /// Everything as it is after all that was told before.
@@ -129,6 +135,14 @@ pub struct ClusterTask {
     complete: watch::Sender<bool>,
     doubts: mpsc::Sender<Doubt>,
     triggers: Vec<Trigger>,
+    voice: Voice,
+}
+
+/// Whether triggers are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Voice {
+    Heard,
+    Quiet,
 }
 
 impl fmt::Debug for ClusterTask {
@@ -172,12 +186,20 @@ impl ClusterTask {
             complete,
             doubts,
             triggers: Vec::new(),
+            voice: Voice::Heard,
         };
         NewClusterTask {
             task,
             handle,
             doubts: doubted,
         }
+    }
+
+    /// Has the state kept without a word to the triggers until [`ClusterHandle::begin`]: what a replica does that keeps its caches warm and does not
+    /// lead. Queues would fill with the keys of everything that ever was.
+    pub fn quiet(mut self) -> Self {
+        self.voice = Voice::Quiet;
+        self
     }
 
     /// Registers a trigger; all are called for each change, in the order of registration.
@@ -216,10 +238,16 @@ impl ClusterTask {
                 ToCluster::Planned(plans) => self.cluster.plan(plans),
                 ToCluster::Nominated(machine, until) => self.cluster.nominate(machine, until),
                 ToCluster::Marked(machines, mark) => self.cluster.mark(machines, mark),
+                ToCluster::Begin if self.voice == Voice::Quiet => {
+                    self.voice = Voice::Heard;
+                    changes = self.cluster.everything();
+                }
+                ToCluster::Begin => {}
                 ToCluster::Snapshot(reply) => askers.push(reply),
             }
         }
-        for change in &changes {
+        let heard = changes.iter().filter(|_| self.voice == Voice::Heard);
+        for change in heard {
             for trigger in &mut self.triggers {
                 trigger(change, &self.cluster);
             }

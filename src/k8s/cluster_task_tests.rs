@@ -112,3 +112,33 @@ async fn what_no_watch_confirms_is_handed_out_to_be_read() {
     stop.cancel();
     running.await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_task_keeps_the_state_and_tells_everything_once_it_begins() {
+    let NewClusterTask { task, handle, .. } = started();
+    let mut task = task.quiet();
+    let heard: Arc<Mutex<Vec<(String, What)>>> = Arc::default();
+    let hearing = Arc::clone(&heard);
+    task.on_change(move |change, _| hearing.lock().unwrap().push((change.key.to_string(), change.what)));
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(task.run(stop.clone()));
+    handle
+        .observe(listed(vec![namespace("b", 5), namespace("a", 5), namespace("c", 5)]))
+        .await
+        .unwrap();
+    handle
+        .observe(listed(vec![namespace("b", 5), namespace("a", 5)]))
+        .await
+        .unwrap();
+    assert_eq!(handle.snapshot().await.unwrap().objects.namespaces.len(), 2);
+    assert!(heard.lock().unwrap().is_empty(), "{heard:?}");
+    handle.begin().await.unwrap();
+    // a second begin repeats nothing
+    handle.begin().await.unwrap();
+    handle.assume(Assumption::Written(namespace("d", 11))).await.unwrap();
+    handle.snapshot().await.unwrap();
+    let expected = ["a", "b", "d"].map(|name| (name.to_owned(), What::Appeared));
+    assert_eq!(*heard.lock().unwrap(), expected);
+    stop.cancel();
+    running.await.unwrap();
+}

@@ -70,6 +70,8 @@ pub struct BorderMetrics {
     pub(crate) inbox_full: IntCounter,
     pub(crate) events_dropped: IntCounterVec,
     pub(crate) events_queued: IntGauge,
+    pub(crate) leading: IntGaugeVec,
+    pub(crate) stalled: IntGaugeVec,
 }
 
 /// Declares metrics and remembers them, so that one failing declaration is reported and none is forgotten.
@@ -242,6 +244,16 @@ impl BorderMetrics {
                 "karpenter_events_queued",
                 "Kubernetes Events that wait to be sent.",
             )?),
+            leading: d.gauges(
+                "leader_election_master_status",
+                "1 while this process holds the lease, else 0.",
+                &["name"],
+            )?,
+            stalled: d.gauges(
+                "karpenter_watchdog_stalled",
+                "1 while a watch, a controller or a task does not work although it did not end.",
+                &["kind", "name"],
+            )?,
         };
         Ok((metrics, d.collectors))
     }

@@ -11,6 +11,8 @@
 //! | [`evict`] | evictions and their outcomes |
 //! | [`events`] | Kubernetes Events: dedupe, limits, counts |
 //! | [`merge`] | what differs between two states of an object, as a patch |
+//! | [`watchdog`] | what has stopped to work without ending |
+//! | [`election`] | one leader, by a Lease |
 //! | [`leadership`] | whether this process may write |
 //!
 //! # How a controller is written
@@ -59,6 +61,7 @@
 mod bucket;
 pub mod client;
 pub mod cluster_task;
+pub mod election;
 pub mod events;
 pub mod evict;
 pub mod hub;
@@ -67,6 +70,7 @@ pub mod leadership;
 pub mod merge;
 pub mod metrics;
 pub mod queue;
+pub mod watchdog;
 pub mod write;
 mod write_error;
 mod write_target;

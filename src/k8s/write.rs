@@ -17,13 +17,9 @@ use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Precond
 use kube::core::Request;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::time::Duration;
 
 pub use super::write_error::Remedy;
 pub use super::write_target::{DeleteHow, DeleteLock, Deleted, Lock, Target, Writable};
-
-/// A write that has no answer after this long has an unknown outcome. With the renew deadline it is shorter than the lease (architecture §3.5).
-pub const WRITE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Writes; cheap to clone.
 #[derive(Debug, Clone)]
@@ -252,18 +248,22 @@ impl Writer {
         self.client.admit().await;
         request.extensions_mut().insert(Admitted);
         let kube = self.client.kube();
-        if !self.leadership.may_write() {
+        let Some(writing) = self.leadership.begin_write() else {
             return Err(WriteError::new(operation, target.describe::<K>(), Cause::NotLeading));
+        };
+        let sending = kube.request::<Value>(request);
+        let error = match tokio::time::timeout(self.leadership.write_timeout(), sending).await {
+            Ok(Ok(answer)) => {
+                writing.answered();
+                return Ok(answer);
+            }
+            Ok(Err(error)) => WriteError::from_kube(operation, target.describe::<K>(), error),
+            Err(_) => WriteError::new(operation, target.describe::<K>(), Cause::UnknownOutcome(None)),
+        };
+        if !matches!(error.cause(), Cause::UnknownOutcome(_)) {
+            writing.answered();
         }
-        match tokio::time::timeout(WRITE_TIMEOUT, kube.request::<Value>(request)).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(WriteError::from_kube(operation, target.describe::<K>(), error)),
-            Err(_) => Err(WriteError::new(
-                operation,
-                target.describe::<K>(),
-                Cause::UnknownOutcome(None),
-            )),
-        }
+        Err(error)
     }
 
     /// A write was answered with the object: tell the state, and hand the object back.

@@ -1,6 +1,7 @@
 //! Every controller: what wakes it, how many at a time, how it backs off.
 //!
-//! Called once by the wiring. A controller begins when the initial lists are in, so that it never takes "not listed yet" for "not there".
+//! Called once by the wiring. A controller begins when this process leads and the initial lists are in, so that it never takes "not
+//! listed yet" for "not there".
 
 use super::options::{MinValuesPolicy, Options, PreferencePolicy};
 use super::removal;
@@ -30,8 +31,10 @@ use crate::controllers::provisioning::{
 };
 use crate::k8s::cluster_task::ClusterTask;
 use crate::k8s::queue::{BackOff, Mode, Queue, QueueSettings, Reconciler, Singleton, Subject, Wake, workers_at};
+use crate::k8s::watchdog::{Vital, Vitals};
 use crate::scheduling::{self, DeviceClaims};
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -43,9 +46,35 @@ pub(super) struct Starter<'a> {
     pub(super) tasks: &'a mut Tasks,
     pub(super) stop: &'a CancellationToken,
     pub(super) mode: Mode,
+    begun: &'a CancellationToken,
+    vitals: &'a Vitals,
 }
 
-impl Starter<'_> {
+impl<'a> Starter<'a> {
+    /// A starter of controllers that begin when `begun` is cancelled: when this process leads and has seen everything.
+    pub(super) fn new(
+        borders: &'a Borders,
+        cluster: &'a mut ClusterTask,
+        tasks: &'a mut Tasks,
+        stop: &'a CancellationToken,
+        begun: &'a CancellationToken,
+        vitals: &'a Vitals,
+    ) -> Self {
+        let mode = match borders.solving {
+            Solving::Inline => Mode::Inline,
+            Solving::Blocking => Mode::Spawned,
+        };
+        Self {
+            borders,
+            cluster,
+            tasks,
+            stop,
+            mode,
+            begun,
+            vitals,
+        }
+    }
+
     /// A controller with a queue of keys, woken by changes.
     pub(super) fn queue<K, R>(
         &mut self,
@@ -72,12 +101,26 @@ impl Starter<'_> {
         K: Ord + Clone + fmt::Debug + Send + Sync + 'static,
         R: Reconciler<Key = K>,
     {
-        let (cluster, stop) = (self.borders.cluster.clone(), self.stop.clone());
-        self.tasks.spawn(queue.name(), async move {
-            // a closed cluster state means that the process ends
-            if cluster.completed().await.is_ok() {
-                queue.run(Arc::new(reconciler), stop).await;
+        let stop = self.stop.clone();
+        self.watch_over(queue.vital());
+        self.task(queue.name(), queue.run(Arc::new(reconciler), stop));
+    }
+
+    /// Has the watchdog look after something.
+    pub(super) fn watch_over(&self, vital: Vital) {
+        self.vitals.add(vital);
+    }
+
+    /// Any other task of a controller.
+    pub(super) fn task(&mut self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
+        let (begun, stop) = (self.begun.clone(), self.stop.clone());
+        self.tasks.spawn(name, async move {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = begun.cancelled() => {}
             }
+            work.await;
         });
     }
 }
@@ -105,38 +148,20 @@ impl Kits {
 }
 
 /// Starts every controller.
-pub(super) fn start(
-    borders: &Borders,
-    cluster: &mut ClusterTask,
-    tasks: &mut Tasks,
-    stop: &CancellationToken,
-    options: &Options,
-    clock: &SharedClock,
-    seed: u64,
-) {
+pub(super) fn start(starter: &mut Starter<'_>, options: &Options, clock: &SharedClock, seed: u64) {
+    let borders = starter.borders;
     let kits = Kits {
         borders: borders.clone(),
         clock: Arc::clone(clock),
         metrics: Arc::new(borders.metrics.clone()),
     };
     let cores = usize::try_from(options.cpu_requests.div_ceil(1000)).unwrap_or(1);
-    let mode = match borders.solving {
-        Solving::Inline => Mode::Inline,
-        Solving::Blocking => Mode::Spawned,
-    };
-    let mut starter = Starter {
-        borders,
-        cluster,
-        tasks,
-        stop,
-        mode,
-    };
-    provider(&mut starter, options, clock);
-    nodepools(&mut starter, &kits);
+    provider(starter, options, clock);
+    nodepools(starter, &kits);
     let orders = Arc::new(Orders::default());
-    nodeclaims(&mut starter, &kits, cores, Arc::clone(&orders));
-    removal::start(&mut starter, &kits, cores, orders);
-    provisioning(&mut starter, &kits, cores, options, seed);
+    nodeclaims(starter, &kits, cores, Arc::clone(&orders));
+    removal::start(starter, &kits, cores, orders);
+    provisioning(starter, &kits, cores, options, seed);
 }
 
 /// What belongs to the provider: the class, prices, measurements, the bridge to nodes.
@@ -162,11 +187,12 @@ fn provider(starter: &mut Starter<'_>, options: &Options, clock: &SharedClock) {
     );
     let prices = Pricing::new(Arc::clone(&borders.provider), borders.metrics.prices.clone());
     let singleton = Singleton::new(pricing::NAME, pricing::PERIOD, Wake::new(), borders.queues.clone());
+    starter.watch_over(singleton.vital());
     let refresh = singleton.run(starter.stop.clone(), move || {
         let prices = prices.clone();
         async move { prices.refresh().await }
     });
-    starter.tasks.spawn(pricing::NAME, refresh);
+    starter.task(pricing::NAME, refresh);
 }
 
 fn nodepools(starter: &mut Starter<'_>, kits: &Kits) {
@@ -272,6 +298,7 @@ fn provisioning(starter: &mut Starter<'_>, kits: &Kits, cores: usize, options: &
         seed,
     };
     let provisioner = Arc::new(Provisioner::new(kits.of("provisioner"), batcher, settings));
+    starter.watch_over(provisioner.vital());
     let singleton = Singleton::new(
         "provisioner",
         Duration::ZERO,
@@ -289,7 +316,7 @@ fn provisioning(starter: &mut Starter<'_>, kits: &Kits, cores: usize, options: &
             }
         }
     });
-    starter.tasks.spawn("provisioner", work);
+    starter.task("provisioner", work);
 }
 
 fn solver_options(options: &Options) -> scheduling::Options {

@@ -81,7 +81,7 @@ fn command() -> Command {
 /// The settings that have a variable only.
 fn variables() -> String {
     let rows = SETTINGS.iter().filter(|setting| setting.flag.is_empty());
-    rows.fold("Variables of the provider:\n".to_owned(), |text, setting| {
+    rows.fold("Settings that have a variable only:\n".to_owned(), |text, setting| {
         let default = if setting.default.is_empty() {
             String::new()
         } else {

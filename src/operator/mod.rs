@@ -4,13 +4,16 @@
 //! of their own: another clock, another transport, no sockets.
 
 mod build;
+pub mod candidacy;
 mod controllers;
 pub mod environment;
+mod fenced;
 pub mod flags;
 pub mod gates;
 pub mod http;
 mod kubeconfig;
 pub mod logging;
+mod login;
 pub mod options;
 mod parse;
 mod process;
@@ -22,18 +25,21 @@ pub mod signals;
 mod source;
 mod spot;
 pub mod spot_options;
+mod stand_by;
 mod start;
 pub mod tasks;
 mod unread;
 pub mod wiring;
 
+pub use candidacy::Candidacy;
 pub use environment::Environment;
 pub use flags::FlagsError;
 pub use gates::Gates;
 pub use http::{Listen, Listeners};
+pub use login::LoginError;
 pub use options::{LogLevel, MinValuesPolicy, Options, OptionsError, PreferencePolicy};
 pub use run::{RunError, run};
-pub use setup::{Setup, Solving};
+pub use setup::{FirstLogin, Setup, Solving};
 pub use spot_options::{CapacityOptions, Credentials, SpotHttpOptions, SpotOptions};
 pub use start::start;
 pub use wiring::WiringError;

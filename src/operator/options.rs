@@ -7,8 +7,9 @@ use super::environment::Environment;
 use super::flags::{Flags, FlagsError};
 use super::gates::{Gates, GatesError};
 use super::settings;
-use super::source::Source;
+use super::source::{Source, setting};
 use super::spot_options::SpotOptions;
+use crate::api::duration::GoDuration;
 use std::time::Duration;
 
 /// What is done with the preferences of pods.
@@ -67,6 +68,8 @@ pub struct Options {
     pub leader_election_name: String,
     /// Namespace of the lease; empty is the pod's own.
     pub leader_election_namespace: String,
+    /// How long the lease lasts after its last renewal.
+    pub leader_election_lease_duration: Duration,
     /// The container's CPU request in millicores, at least 1.
     pub cpu_requests: u32,
     /// What is logged.
@@ -163,6 +166,7 @@ impl Options {
             disable_cluster_state_observability: source.boolean("DISABLE_CLUSTER_STATE_OBSERVABILITY")?,
             leader_election_name: source.text("LEADER_ELECTION_NAME")?,
             leader_election_namespace: source.text("LEADER_ELECTION_NAMESPACE")?,
+            leader_election_lease_duration: lease_duration(environment)?,
             cpu_requests: cpu_requests(source.integer("CPU_REQUESTS")?),
             log_level: log_level(&source)?,
             log_output_paths: list(&source.text("LOG_OUTPUT_PATHS")?),
@@ -190,6 +194,18 @@ fn cpu_requests(millicores: i64) -> u32 {
         .ok()
         .filter(|millicores| *millicores > 0)
         .unwrap_or(1000)
+}
+
+/// Whole seconds, which is what a Lease can say; strict, since it has no counterpart upstream that was lenient.
+fn lease_duration(environment: &Environment) -> Result<Duration, OptionsError> {
+    const VARIABLE: &str = "LEADER_ELECTION_LEASE_DURATION";
+    let text = environment.get(VARIABLE).unwrap_or(setting(VARIABLE)?.default);
+    let (shortest, longest) = (Duration::from_secs(1), Duration::from_mins(10));
+    GoDuration::parse(text)
+        .ok()
+        .map(GoDuration::as_std)
+        .filter(|lease| (shortest..=longest).contains(lease) && lease.subsec_nanos() == 0)
+        .ok_or_else(|| OptionsError::invalid(VARIABLE, text))
 }
 
 fn log_level(source: &Source<'_>) -> Result<LogLevel, OptionsError> {

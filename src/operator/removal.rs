@@ -57,6 +57,7 @@ fn collection(starter: &mut Starter<'_>, kits: &Kits) {
     starter.cluster.on_change(seen.trigger());
     let garbage = Arc::new(Garbage::new(kits.of(name), starter.borders.client.clone(), seen));
     let singleton = Singleton::new(name, garbage::PERIOD, Wake::new(), starter.borders.queues.clone());
+    starter.watch_over(singleton.vital());
     let stop = starter.stop.clone();
     let work = singleton.run(stop.clone(), move || {
         let (garbage, stop) = (Arc::clone(&garbage), stop.clone());
@@ -69,7 +70,7 @@ fn collection(starter: &mut Starter<'_>, kits: &Kits) {
             }
         }
     });
-    starter.tasks.spawn(name, work);
+    starter.task(name, work);
 }
 
 fn disruption(starter: &mut Starter<'_>, kits: &Kits) {
@@ -93,9 +94,10 @@ fn disruption(starter: &mut Starter<'_>, kits: &Kits) {
     let kit = kits.of("disruption");
     let disruption = Arc::new(disruption::Loop::new(kit, commands, queue, starter.stop.clone()));
     let singleton = Singleton::new("disruption", disruption::PERIOD, wake, starter.borders.queues.clone());
+    starter.watch_over(singleton.vital());
     let work = singleton.run(starter.stop.clone(), move || {
         let disruption = Arc::clone(&disruption);
         async move { disruption.run().await }
     });
-    starter.tasks.spawn("disruption", work);
+    starter.task("disruption", work);
 }

@@ -1,20 +1,23 @@
 //! The operator from its start to its stop.
 //!
 //! ```text
-//! Setup ─▶ metrics ─▶ servers ─▶ wiring: every controller ─▶ run until the stop ─▶ writes in flight end ─▶ Ok
+//! Setup ─▶ metrics ─▶ wiring ─▶ servers ─▶ login ─▶ lease ─▶ controllers ─▶ stop ─▶ writes in flight end ─▶ lease given back ─▶ Ok
 //! ```
 //!
 //! `main` calls it with the real world, tests and the sandbox with theirs.
 
 use super::build;
 use super::http::{Check, Health, ListenError, metrics_router};
+use super::login::{LoginError, first_login};
 use super::process::ProcessMetrics;
-use super::setup::Setup;
+use super::setup::{FirstLogin, Setup};
 use super::tasks::{TaskError, Tasks};
 use super::wiring::{self, Parts, Wired, WiringError};
+use crate::k8s::election::{Candidate, Ended};
 use crate::telemetry::{DeclareError, Exposition, Metrics};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Why the operator ended without being asked to.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +31,12 @@ pub enum RunError {
     /// A part cannot be set up.
     #[error("setting up the operator")]
     Wiring(#[from] WiringError),
+    /// The platform does not let us in.
+    #[error(transparent)]
+    Login(#[from] LoginError),
+    /// Somebody else may lead now.
+    #[error("leader election lost")]
+    LeaseLost,
     /// A task ended early or not at all.
     #[error(transparent)]
     Task(#[from] TaskError),
@@ -53,8 +62,11 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), RunError> 
         seed,
         listeners,
         solving,
+        candidacy,
+        first_login: login,
     } = setup;
     let mut tasks = Tasks::default();
+    let cloudspace = options.spot.cloudspace_name.clone();
     let parts = Parts {
         options,
         kube,
@@ -62,10 +74,16 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), RunError> 
         clock: Arc::clone(&clock),
         seed,
         solving,
+        candidacy,
         metrics,
         exposition: exposition.clone(),
     };
-    let Wired { borders, checks } = wiring::wire(parts, &mut tasks, &stop)?;
+    let Wired {
+        borders,
+        checks,
+        candidate,
+        moments,
+    } = wiring::wire(parts, &mut tasks, &stop)?;
 
     let servers = stop.child_token();
     let metrics = metrics_router(exposition, clock);
@@ -79,9 +97,56 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), RunError> 
     if let Some(server) = listeners.health.serve("health probe", health.router(), servers).await? {
         tasks.spawn("health server", server);
     }
+    if login == FirstLogin::Required {
+        tokio::select! {
+            biased;
+            // nothing was written yet, so nothing has to end in order
+            () = stop.cancelled() => return Ok(()),
+            outcome = first_login(&borders.provider, &cloudspace) => outcome?,
+        }
+    }
+    let seat = Seat::take(candidate, &moments.led, &stop);
     let ended = tasks.run(stop).await;
     drop(borders);
-    Ok(ended?)
+    // only now: no write is left that could come after the next leader's first look (architecture §7.18)
+    match seat.leave().await? {
+        Ended::Lost => Err(RunError::LeaseLost),
+        Ended::Left => Ok(ended?),
+    }
+}
+
+/// The place among the replicas: whether this process leads is seen to here until all other tasks have ended.
+struct Seat {
+    leave: CancellationToken,
+    holding: Option<AbortOnDropHandle<Ended>>,
+}
+
+impl Seat {
+    /// Runs for the lease, or leads at once where there is none. However the candidacy ends, everything else stops with it.
+    fn take(candidate: Option<Candidate>, led: &CancellationToken, stop: &CancellationToken) -> Self {
+        let leave = CancellationToken::new();
+        let Some(candidate) = candidate else {
+            led.cancel();
+            return Self { leave, holding: None };
+        };
+        let (led, asked, stop) = (led.clone(), leave.clone(), stop.clone().drop_guard());
+        let holding = tokio::spawn(async move {
+            let _stop = stop;
+            candidate.run(led, asked).await
+        });
+        Self {
+            leave,
+            holding: Some(AbortOnDropHandle::new(holding)),
+        }
+    }
+
+    async fn leave(self) -> Result<Ended, TaskError> {
+        self.leave.cancel();
+        match self.holding {
+            None => Ok(Ended::Left),
+            Some(holding) => holding.await.map_err(|error| TaskError::Panicked(error.to_string())),
+        }
+    }
 }
 
 /// The checks of `/readyz`; the last one says no more than that somebody answers.

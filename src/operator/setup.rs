@@ -1,5 +1,6 @@
 //! What an operator is given from outside: everything that differs between a real process, a test and a simulated day.
 
+use super::candidacy::Candidacy;
 use super::http::Listeners;
 use super::options::Options;
 use crate::clock::SharedClock;
@@ -14,6 +15,15 @@ pub enum Solving {
     Inline,
     /// On a thread of its own, so that other tasks go on.
     Blocking,
+}
+
+/// Whether the platform has to accept us before anything else happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstLogin {
+    /// It has to: a refused login or an unknown cloudspace ends the start (surface §6.4).
+    Required,
+    /// It need not; conditions say what is wrong.
+    Waived,
 }
 
 /// One operator.
@@ -32,6 +42,10 @@ pub struct Setup {
     pub listeners: Listeners,
     /// Where long computations run.
     pub solving: Solving,
+    /// Whether it shares its work with other replicas.
+    pub candidacy: Candidacy,
+    /// Whether the platform has to accept us at the start.
+    pub first_login: FirstLogin,
 }
 
 impl fmt::Debug for Setup {
@@ -41,6 +55,8 @@ impl fmt::Debug for Setup {
             seed,
             listeners,
             solving,
+            candidacy,
+            first_login,
             ..
         } = self;
         let mut shown = formatter.debug_struct("Setup");
@@ -48,7 +64,9 @@ impl fmt::Debug for Setup {
             .field("options", options)
             .field("seed", seed)
             .field("listeners", listeners)
-            .field("solving", solving);
+            .field("solving", solving)
+            .field("candidacy", candidacy)
+            .field("first_login", first_login);
         shown.finish_non_exhaustive()
     }
 }

@@ -3,13 +3,14 @@
 //! `main` is this call and an allocator; the sandbox starts its operator the same way.
 
 use super::build;
+use super::candidacy::{Candidacy, Whoami};
 use super::environment::Environment;
 use super::http::{Listen, Listeners};
 use super::kubeconfig;
 use super::logging::{self, Format, LogSetup, Outputs};
 use super::options::Options;
 use super::run::run;
-use super::setup::{Setup, Solving};
+use super::setup::{FirstLogin, Setup, Solving};
 use super::signals::stop_on_signals;
 use crate::clock::{SharedClock, SystemClock};
 use crate::cloud::spot::transport::{ConnectionSettings, HttpTransport};
@@ -56,12 +57,18 @@ pub fn start(arguments: impl IntoIterator<Item = String>, environment: &Environm
 
 async fn serve(options: Options, environment: &Environment, clock: SharedClock) -> ExitCode {
     tracing::debug!(version = build::VERSION, "discovered karpenter version");
+    // Chance only spreads retries here: the moment of the start is as good as any other number.
+    let seed = clock.now().timestamp_micros().unsigned_abs();
     let kube = match kubeconfig::client(environment).await {
         Ok(kube) => kube,
         Err(error) => {
             tracing::error!(error = with_causes(&error), "unable to get kubeconfig");
             return ExitCode::from(NO_CLUSTER);
         }
+    };
+    let candidacy = match Candidacy::of(&options, &Whoami::ask(seed)) {
+        Ok(candidacy) => candidacy,
+        Err(error) => return abort("unable to find leader election namespace", &error),
     };
     match tokio::time::timeout(FIRST_ANSWER, kube.apiserver_version()).await {
         Ok(Ok(_)) => {}
@@ -86,8 +93,6 @@ async fn serve(options: Options, environment: &Environment, clock: SharedClock) 
         metrics: Listen::Port(options.metrics_port),
         health: Listen::Port(options.health_probe_port),
     };
-    // Chance only spreads retries here: the moment of the start is as good as any other number.
-    let seed = clock.now().timestamp_micros().unsigned_abs();
     let setup = Setup {
         options,
         kube,
@@ -96,6 +101,8 @@ async fn serve(options: Options, environment: &Environment, clock: SharedClock) 
         seed,
         listeners,
         solving: Solving::Blocking,
+        candidacy,
+        first_login: FirstLogin::Required,
     };
     match run(setup, stop).await {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,11 +6,14 @@
 //!
 //! Called once by [`run`](super::run()). What a controller needs are arguments; nothing here decides anything.
 
+use super::candidacy::Candidacy;
 use super::controllers;
+use super::fenced::Fenced;
 use super::http::Check;
 use super::options::Options;
 use super::setup::Solving;
 use super::spot;
+use super::stand_by::{Moments, StandBy, Watching, look_for_kinds, until};
 use super::tasks::Tasks;
 use super::unread::Unread;
 use crate::api::RackspaceSpotNodeClass;
@@ -20,14 +23,17 @@ use crate::cloud::spot::{SpotProvider, Transport};
 use crate::cluster::{Cluster, Kind, Source};
 use crate::k8s::client::{ApiClient, Limits};
 use crate::k8s::cluster_task::{ClusterHandle, ClusterTask, NewClusterTask};
+use crate::k8s::election::Candidate;
 use crate::k8s::events::{Recorder, RecorderTask};
 use crate::k8s::hub::{Hub, HubHandle};
 use crate::k8s::kinds::{WatchedKind, WatchedKinds};
 use crate::k8s::leadership::Leadership;
 use crate::k8s::metrics::BorderMetrics;
+use crate::k8s::watchdog::{Vitals, Watchdog};
 use crate::k8s::write::Writer;
 use crate::telemetry::{Exposition, Metrics};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio_util::sync::CancellationToken;
 
 /// What the operator is made of, before anything runs.
@@ -38,6 +44,7 @@ pub(super) struct Parts {
     pub(super) clock: SharedClock,
     pub(super) seed: u64,
     pub(super) solving: Solving,
+    pub(super) candidacy: Candidacy,
     pub(super) metrics: Metrics,
     pub(super) exposition: Exposition,
 }
@@ -71,6 +78,10 @@ pub(super) struct Wired {
     pub(super) borders: Borders,
     /// Conditions of `/readyz`.
     pub(super) checks: Vec<Check>,
+    /// Who runs for the lease, where there is one.
+    pub(super) candidate: Option<Candidate>,
+    /// When it leads and when its controllers begin.
+    pub(super) moments: Moments,
 }
 
 /// A part that cannot be set up.
@@ -81,11 +92,15 @@ pub enum WiringError {
     Border(#[from] prometheus::Error),
 }
 
-/// Makes the borders and starts every task.
+/// Makes the borders and starts every task; controllers wait until this process leads.
 pub(super) fn wire(parts: Parts, tasks: &mut Tasks, stop: &CancellationToken) -> Result<Wired, WiringError> {
     let queues = BorderMetrics::new(parts.exposition.registry())?;
+    let watching = watching(&parts);
+    let moments = Moments::default();
+    let (leadership, candidate) = candidacy(&parts, &queues);
     let prices = parts.metrics.prices.clone();
-    let provider = spot::provider(&parts.options.spot, &parts.transport, &parts.clock, parts.seed, prices);
+    let way: Arc<dyn Transport> = Arc::new(Fenced::new(Arc::clone(&parts.transport), leadership.clone()));
+    let provider = spot::provider(&parts.options.spot, &way, &parts.clock, parts.seed, prices);
 
     let limits = Limits {
         qps: f64::from(parts.options.kube_client_qps),
@@ -97,15 +112,17 @@ pub(super) fn wire(parts: Parts, tasks: &mut Tasks, stop: &CancellationToken) ->
     let claim_of_node = Arc::new(move |labels: &_| claim_of_node.claim_of_node(labels));
     let state = Cluster::new(kinds.sources(), claim_of_node, parts.clock.now());
     let NewClusterTask {
-        task: mut cluster_task,
+        task: cluster_task,
         handle: cluster,
         doubts,
     } = ClusterTask::new(state, Arc::clone(&parts.clock), queues.clone());
-    // Until there is an election, the one replica leads.
-    let leadership = Leadership::always();
+    let mut cluster_task = match watching {
+        Watching::Warm => cluster_task.quiet(),
+        Watching::Always | Watching::WhenLed => cluster_task,
+    };
     let writer = Writer::new(
         client.clone(),
-        leadership,
+        leadership.clone(),
         cluster.clone(),
         kinds.clone(),
         Arc::clone(&parts.clock),
@@ -116,7 +133,7 @@ pub(super) fn wire(parts: Parts, tasks: &mut Tasks, stop: &CancellationToken) ->
     let borders = Borders {
         client,
         cluster,
-        hub: watches.clone(),
+        hub: watches,
         writer,
         recorder,
         queues,
@@ -125,25 +142,107 @@ pub(super) fn wire(parts: Parts, tasks: &mut Tasks, stop: &CancellationToken) ->
         solving: parts.solving,
     };
 
-    controllers::start(
-        &borders,
-        &mut cluster_task,
-        tasks,
-        stop,
-        &parts.options,
-        &parts.clock,
-        parts.seed,
-    );
-    tasks.spawn("event recorder", recorder_task.run(stop.clone()));
+    let vitals = Vitals::default();
+    let mut starter = controllers::Starter::new(&borders, &mut cluster_task, tasks, stop, &moments.begun, &vitals);
+    controllers::start(&mut starter, &parts.options, &parts.clock, parts.seed);
+    tasks.spawn("event recorder", recorder_task.under(leadership).run(stop.clone()));
     tasks.spawn("cluster state", cluster_task.run(stop.clone()));
-    tasks.spawn("watches", hub.run(doubts, stop.clone()));
+    let watched_from = moments.watched_from(watching);
+    let (from, ended) = (watched_from.clone(), stop.clone());
+    tasks.spawn("watches", async move {
+        if until(&from, &ended).await {
+            hub.run(doubts, ended).await;
+        }
+    });
+    let watchdog = watchdog(&borders, vitals, &parts.clock);
+    let trouble = watchdog.report();
+    let ended = stop.clone();
+    tasks.spawn("watchdog", async move {
+        if until(&watched_from, &ended).await {
+            watchdog.run(ended).await;
+        }
+    });
+    let stand_by = StandBy {
+        watching,
+        moments: moments.clone(),
+        hub: borders.hub.clone(),
+        cluster: borders.cluster.clone(),
+        provider: Arc::clone(&borders.provider),
+        clock: Arc::clone(&parts.clock),
+    };
+    tasks.spawn("standing by", stand_by.run(stop.clone()));
+    let mut checks = checks(&borders, watching, &moments, tasks, stop);
+    checks.push(Check::telling("watchdog", move || trouble.trouble()));
+    Ok(Wired {
+        borders,
+        checks,
+        candidate,
+        moments,
+    })
+}
 
-    let complete = borders.cluster.clone();
-    let checks = vec![
-        Check::new("manager", move || complete.is_complete()),
-        Check::new("crd", move || serves_our_kinds(&watches)),
-    ];
-    Ok(Wired { borders, checks })
+fn watchdog(borders: &Borders, vitals: Vitals, clock: &SharedClock) -> Watchdog {
+    Watchdog::new(
+        borders.hub.clone(),
+        borders.cluster.clone(),
+        vitals,
+        Arc::clone(clock),
+        borders.queues.clone(),
+    )
+}
+
+/// Since when this replica watches.
+fn watching(parts: &Parts) -> Watching {
+    match (&parts.candidacy, parts.options.disable_controller_warmup) {
+        (Candidacy::Alone, _) => Watching::Always,
+        (Candidacy::Lease(_), false) => Watching::Warm,
+        (Candidacy::Lease(_), true) => Watching::WhenLed,
+    }
+}
+
+/// Whether this process may write, and who sees to it.
+fn candidacy(parts: &Parts, metrics: &BorderMetrics) -> (Leadership, Option<Candidate>) {
+    let Candidacy::Lease(settings) = &parts.candidacy else {
+        return (Leadership::always(), None);
+    };
+    let (keeper, leadership) = Leadership::kept_on(&settings.terms);
+    // A client of its own: nothing else makes a renewal wait (surface §6.4).
+    let client = ApiClient::over(parts.kube.clone(), Limits::default(), metrics.clone());
+    let clock = Arc::clone(&parts.clock);
+    let candidate = Candidate::new(client, settings.clone(), keeper, clock, metrics.clone());
+    (leadership, Some(candidate))
+}
+
+/// The checks of `/readyz` (surface §6.4). A replica that does not watch before it leads is ready to take over.
+fn checks(
+    borders: &Borders,
+    watching: Watching,
+    moments: &Moments,
+    tasks: &mut Tasks,
+    stop: &CancellationToken,
+) -> Vec<Check> {
+    let (complete, watches) = (borders.cluster.clone(), borders.hub.clone());
+    if watching != Watching::WhenLed {
+        return vec![
+            Check::new("manager", move || complete.is_complete()),
+            Check::new("crd", move || serves_our_kinds(&watches)),
+        ];
+    }
+    let served = Arc::new(AtomicBool::new(false));
+    let (client, led) = (borders.client.clone(), moments.led.clone());
+    let looking = look_for_kinds(client, Arc::clone(&served), led.clone(), stop.clone());
+    tasks.spawn("looking for our kinds", looking);
+    let waits = led.clone();
+    vec![
+        Check::new("manager", move || !waits.is_cancelled() || complete.is_complete()),
+        Check::new("crd", move || {
+            if led.is_cancelled() {
+                serves_our_kinds(&watches)
+            } else {
+                served.load(Ordering::Relaxed)
+            }
+        }),
+    ]
 }
 
 /// All watches; an object that cannot be read is told to its owner.

@@ -34,8 +34,6 @@ pub const NOT_YET: &[(&str, Absent)] = &[
         "karpenter_voluntary_disruption_consolidation_timeouts_total",
         Absent::NotBuiltYet,
     ),
-    // the lease
-    ("leader_election_master_status", Absent::NotBuiltYet),
     // registered upstream, never moves (surface T10)
     ("rest_client_requests_total", Absent::Never),
 ];

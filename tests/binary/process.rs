@@ -2,8 +2,11 @@
 
 use axum::Router;
 use axum::routing::get;
+use karpenter::clock::SystemClock;
+use sandbox::spot::{Admin, Spot};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
@@ -81,6 +84,21 @@ pub async fn api_server() -> String {
     format!("http://{address}")
 }
 
+/// A platform whose account has this refresh token; yields where it is, as settings.
+pub async fn platform(refresh_token: &str) -> [(&'static str, String); 3] {
+    let mut options = sandbox::spot::Options::default();
+    options.account.refresh_token = refresh_token.to_owned();
+    let spot = Spot::new(options, Arc::new(SystemClock), Admin::Hidden);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, spot.router()).await });
+    [
+        ("NGPC_PRICE_DETAILS_URL", format!("{base}/percentiles.json")),
+        ("SPOT_BASE_URL", base.clone()),
+        ("SPOT_AUTH_URL", base),
+    ]
+}
+
 /// A running operator.
 pub struct Operator {
     child: Child,
@@ -91,17 +109,19 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts it and waits until it serves.
-    pub async fn start(api_server: &str, set: &[(&str, &str)]) -> Self {
+    /// Starts it on a platform that accepts its refresh token, and waits until it serves.
+    pub async fn start(api_server: &str, refresh_token: &str) -> Self {
         let kubeconfig = kubeconfig(&folder(), api_server);
         let mut child = Command::new(BINARY)
             .args(["--metrics-port=0", "--health-probe-port=0"])
             .env_clear()
             .envs([
-                ("SPOT_CLOUDSPACE_NAME", "my-cloudspace"),
+                ("SPOT_CLOUDSPACE_NAME", "sandbox"),
+                ("SPOT_REFRESH_TOKEN", refresh_token),
+                ("DISABLE_LEADER_ELECTION", "true"),
                 ("KUBECONFIG", kubeconfig.as_str()),
             ])
-            .envs(set.iter().copied())
+            .envs(platform(refresh_token).await)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -30,6 +30,9 @@ pub struct World {
     pub keeper: Keeper,
     pub unread: Arc<Mutex<Vec<Unread>>>,
     pub metrics: prometheus::Registry,
+    pub border_metrics: BorderMetrics,
+    pub clock: SharedClock,
+    watching: CancellationToken,
     stop: CancellationToken,
 }
 
@@ -52,11 +55,24 @@ impl World {
         world
     }
 
+    /// The same with another API server.
+    pub async fn start_with(change: impl FnOnce(&mut ApiOptions)) -> Self {
+        let mut options = ApiOptions::default();
+        change(&mut options);
+        let world = Self::begin_with(options).await;
+        world.cluster.completed().await.unwrap();
+        world
+    }
+
     /// Everything started. The NodeOverlay kind is watched but not served.
     pub async fn begin() -> Self {
+        Self::begin_with(ApiOptions::default()).await
+    }
+
+    async fn begin_with(options: ApiOptions) -> Self {
         let epoch = chrono::DateTime::from_timestamp(1_767_225_600, 0).unwrap();
         let clock: SharedClock = Arc::new(TokioClock::starting_at(epoch));
-        let api = ApiServer::new(Arc::clone(&clock), 1, ApiOptions::default());
+        let api = ApiServer::new(Arc::clone(&clock), 1, options);
         for file in [
             "karpenter.sh_nodepools",
             "karpenter.sh_nodeclaims",
@@ -89,14 +105,15 @@ impl World {
             kinds.clone(),
             made.handle.clone(),
             Arc::clone(&clock),
-            metrics,
+            metrics.clone(),
         )
         .on_unread(move |unread| noting.lock().unwrap().push(unread.clone()));
         let handle = hub.handle();
-        tokio::spawn(hub.run(made.doubts, stop.clone()));
+        let watching = stop.child_token();
+        tokio::spawn(hub.run(made.doubts, watching.clone()));
         let (keeper, leadership) = Leadership::kept();
         keeper.hold_until(Instant::now() + Duration::from_hours(24));
-        let writer = Writer::new(client, leadership, made.handle.clone(), kinds, clock);
+        let writer = Writer::new(client, leadership, made.handle.clone(), kinds, Arc::clone(&clock));
         Self {
             api,
             cluster: made.handle,
@@ -105,8 +122,16 @@ impl World {
             keeper,
             unread,
             metrics: registry,
+            border_metrics: metrics,
+            clock,
+            watching,
             stop,
         }
+    }
+
+    /// Ends the watchers without a word to anybody.
+    pub fn stop_watching(&self) {
+        self.watching.cancel();
     }
 
     pub async fn snapshot(&self) -> Arc<Snapshot> {

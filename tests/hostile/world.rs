@@ -9,7 +9,7 @@ use karpenter::api::RackspaceSpotNodeClass;
 use karpenter::cloud::spot::ServiceTransport;
 use karpenter::cluster::entries::Reader;
 use karpenter::k8s::kinds::{WatchedKind, WatchedKinds};
-use karpenter::operator::{Environment, Listeners, Options, RunError, Setup, Solving, run};
+use karpenter::operator::{Candidacy, Environment, FirstLogin, Listeners, Options, RunError, Setup, Solving, run};
 use sandbox::spot::{Control, Fault};
 use sandbox::world::{Crds, World, WorldError};
 use serde_json::{Value, json};
@@ -61,6 +61,8 @@ impl Operator {
             seed: 1,
             listeners: Listeners::off(),
             solving: Solving::Inline,
+            candidacy: Candidacy::Alone,
+            first_login: FirstLogin::Waived,
         };
         let stop = CancellationToken::new();
         let task = tokio::spawn(run(setup, stop.clone()));

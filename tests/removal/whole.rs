@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use karpenter::cloud::spot::ServiceTransport;
-use karpenter::operator::{Environment, Listeners, Options, RunError, Setup, Solving, run};
+use karpenter::operator::{Candidacy, Environment, FirstLogin, Listeners, Options, RunError, Setup, Solving, run};
 use sandbox::spot::Control;
 use sandbox::world::{Order, World};
 use serde_json::{Value, json};
@@ -52,6 +52,8 @@ impl Stage {
             seed: 1,
             listeners: Listeners::off(),
             solving: Solving::Inline,
+            candidacy: Candidacy::Alone,
+            first_login: FirstLogin::Waived,
         };
         let stop = CancellationToken::new();
         let operator = tokio::spawn(run(setup, stop.clone()));

@@ -3,7 +3,7 @@
 use super::stage::{Setting, Stage, environment, quick, quick_machines};
 use axum::body::Body;
 use karpenter::cloud::spot::ServiceTransport;
-use karpenter::operator::{Environment, Listeners, Options, RunError, Setup, Solving, run};
+use karpenter::operator::{Candidacy, Environment, FirstLogin, Listeners, Options, RunError, Setup, Solving, run};
 use kube::Client;
 use sandbox::spot::Spot;
 use sandbox::world::World;
@@ -65,6 +65,8 @@ fn operate(world: &World, settings: &[(&str, &str)]) -> Operator {
         seed: SEED,
         listeners: Listeners::off(),
         solving: Solving::Inline,
+        candidacy: Candidacy::Alone,
+        first_login: FirstLogin::Required,
     };
     let stop = CancellationToken::new();
     let task = tokio::spawn(run(setup, stop.clone()));

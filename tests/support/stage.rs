@@ -73,6 +73,9 @@ pub fn quick_machines() -> MachineOptions {
 /// The operator's environment but for the addresses.
 pub fn environment(more: &[(&str, &str)]) -> Vec<(String, String)> {
     let usual = [
+        ("LEADER_ELECTION_NAMESPACE", "default"),
+        // whoever is started after a kill waits no longer than this
+        ("LEADER_ELECTION_LEASE_DURATION", "5s"),
         ("SPOT_CLOUDSPACE_NAME", "sandbox"),
         ("SPOT_REFRESH_TOKEN", "sandbox-refresh-token"),
         ("LOG_LEVEL", "debug"),

@@ -129,6 +129,11 @@ impl SpotClient {
         &self.0.tokens
     }
 
+    /// Whether a bearer is to be had at all.
+    pub(super) async fn tokens_work(&self) -> Result<(), SpotError> {
+        self.bearer("authenticating", "the token").await.map(|_| ())
+    }
+
     /// The bearer's organization, from its claim.
     pub(super) async fn claimed_organization(&self) -> Result<Option<String>, SpotError> {
         Ok(self.bearer("authenticating", "the token").await?.organization.clone())

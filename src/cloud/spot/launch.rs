@@ -129,7 +129,7 @@ impl Launch<'_> {
         if self.provider.orders().get(self.claim.uid()).is_some() {
             return true;
         }
-        let ours_since = self.provider.started.checked_add_signed(CLOCKS_DIFFER);
+        let ours_since = self.provider.since().time.checked_add_signed(CLOCKS_DIFFER);
         match (time::created(&self.claim.metadata), ours_since) {
             (Some(created), Some(since)) => created < since,
             _ => true,

@@ -20,7 +20,7 @@ use crate::cloud::spot::launch::Launch;
 use crate::cloud::spot::nodeclasses::NodeClasses;
 use crate::cloud::spot::orders::{Orders, absence_is_final, kinds_of, provider_id};
 use crate::cloud::spot::stock::Stock;
-use crate::cloud::spot::types::{Pool, PoolKind};
+use crate::cloud::spot::types::{Cloudspace, Pool, PoolKind};
 use crate::cloud::spot::view::{GOOD_FOR, Views};
 use crate::pricing::{BidRules, BidRulesSetting, RefusalCause};
 use crate::scheduling::CapacityType;
@@ -77,18 +77,24 @@ pub struct Discovery {
     pub server_classes: Vec<String>,
 }
 
+/// Since when this process orders machines, on both clocks. What is older may have been ordered by another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Since {
+    pub(super) time: DateTime<Utc>,
+    pub(super) instant: Instant,
+}
+
 /// The provider.
 pub struct SpotProvider {
     pub(super) client: SpotClient,
     pub(super) settings: ProviderSettings,
     pub(super) stock: Stock,
-    pub(super) started: DateTime<Utc>,
+    since: Mutex<Since>,
     node_classes: Arc<NodeClasses>,
     feed: Arc<PriceFeed>,
     views: Views,
     orders: Mutex<Orders>,
     rules: Mutex<BidRules>,
-    started_at: Instant,
     kinds: [NodeClassKind; 1],
 }
 
@@ -107,14 +113,41 @@ impl SpotProvider {
             rules: Mutex::new(settings.bid_rules.initial()),
             client,
             stock,
-            started: clock.now(),
             node_classes,
             feed,
             orders: Mutex::default(),
-            started_at: Instant::now(),
+            since: Mutex::new(Since {
+                time: clock.now(),
+                instant: Instant::now(),
+            }),
             kinds: [nodeclass::KIND],
             settings,
         }
+    }
+
+    /// From now on this process orders machines, and another may have until now.
+    pub fn takes_over(&self, now: DateTime<Utc>) {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = Since {
+            time: now,
+            instant: Instant::now(),
+        };
+    }
+
+    pub(super) fn since(&self) -> Since {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Logs in and finds the cloudspace: what has to work before anything else can.
+    pub async fn log_in(&self) -> Result<Cloudspace, SpotError> {
+        self.client.tokens_work().await?;
+        tracing::info!("authenticated to Rackspace Spot");
+        let cloudspace = self.client.cloudspace(&self.settings.cloudspace).await?;
+        tracing::info!(
+            name = self.settings.cloudspace,
+            region = cloudspace.region,
+            "resolved cloudspace"
+        );
+        Ok(cloudspace)
     }
 
     /// The NodeClasses that creates look at.
@@ -370,7 +403,7 @@ impl Provider for SpotProvider {
         let settled = absence_is_final(
             order.as_ref(),
             machine.create_outcome,
-            self.started_at,
+            self.since().instant,
             self.settings.settles_in,
             Instant::now(),
         );

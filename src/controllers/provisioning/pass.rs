@@ -5,7 +5,8 @@ use super::observe::{self, Question, Wanted};
 use super::{create, record};
 use crate::cluster::{MachineId, Snapshot};
 use crate::controllers::Kit;
-use crate::k8s::queue::{Next, ReconcileError};
+use crate::k8s::queue::{Busy, Next, ReconcileError};
+use crate::k8s::watchdog::Vital;
 use crate::scheduling::{NewClaim, Options, Problem, Results, WellKnownLabels, solve};
 use futures::future::join_all;
 use std::collections::BTreeMap;
@@ -49,6 +50,7 @@ pub struct Provisioner {
     settings: Settings,
     well_known: Arc<WellKnownLabels>,
     drawn: AtomicU64,
+    busy: Busy,
 }
 
 impl Provisioner {
@@ -61,13 +63,20 @@ impl Provisioner {
             settings,
             well_known: Arc::default(),
             drawn,
+            busy: Busy::default(),
         }
+    }
+
+    /// What a watchdog looks at: a pass that goes on. Waiting for pods is no work.
+    pub fn vital(&self) -> Vital {
+        self.busy.vital("provisioner")
     }
 
     /// Waits for pods that come together, then makes one pass.
     pub async fn run_once(&self) -> Result<Next, ReconcileError> {
         self.kit.cluster.completed().await.map_err(ReconcileError::new)?;
         self.batcher.window(self.settings.windows).await;
+        let _pass = self.busy.begin();
         self.pass().await?;
         // the batcher paces the loop
         Ok(Next::Again)

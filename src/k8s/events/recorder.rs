@@ -6,6 +6,7 @@ use super::dedupe::{Dedupe, Verdict};
 use crate::api::time;
 use crate::clock::SharedClock;
 use crate::k8s::client::ApiClient;
+use crate::k8s::leadership::Leadership;
 use crate::k8s::metrics::BorderMetrics;
 use chrono::{DateTime, Utc};
 use k8s_openapi::api::core::v1::Event as ApiEvent;
@@ -68,6 +69,7 @@ pub struct RecorderTask {
     client: ApiClient,
     clock: SharedClock,
     metrics: BorderMetrics,
+    leadership: Leadership,
     correlator: Correlator,
     last_stamp: i64,
 }
@@ -93,10 +95,17 @@ impl RecorderTask {
             client,
             clock,
             metrics,
+            leadership: Leadership::always(),
             correlator: Correlator::default(),
             last_stamp: 0,
         };
         (recorder, task)
+    }
+
+    /// Has nothing sent while this process does not lead.
+    pub fn under(mut self, leadership: Leadership) -> Self {
+        self.leadership = leadership;
+        self
     }
 
     /// Sends until `stop`, or until nobody can publish any more.
@@ -121,6 +130,10 @@ impl RecorderTask {
     }
 
     async fn tell(&mut self, event: Event) {
+        if !self.leadership.may_write() {
+            self.metrics.events_dropped.with_label_values(&["not_leading"]).inc();
+            return;
+        }
         let now = self.clock.now();
         match self.correlator.judge(&event, Instant::now()) {
             Step::Drop => self.metrics.events_dropped.with_label_values(&["spam"]).inc(),
@@ -179,6 +192,9 @@ impl RecorderTask {
         let mut pause = FIRST_PAUSE;
         let mut attempt = 1;
         loop {
+            if attempt > 1 && !self.leadership.may_write() {
+                return Err(kube::Error::Service("this process does not lead any more".into()));
+            }
             let sending = self.client.kube();
             let answer = tokio::time::timeout(SEND_TIMEOUT, sending.request::<Value>(request.clone())).await;
             match answer {

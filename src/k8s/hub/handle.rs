@@ -1,7 +1,7 @@
 //! What others may ask of the hub: when each watch last said anything, and to list again.
 
 use crate::cluster::{Key, Source};
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
@@ -24,7 +24,7 @@ pub struct Unread {
 /// How one watch is doing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pulse {
-    /// When it last said anything, bookmarks included.
+    /// When it last said anything, its opening and bookmarks included.
     pub last_event: Option<DateTime<Utc>>,
     /// When its last complete list came in.
     pub last_list: Option<DateTime<Utc>>,
@@ -80,19 +80,6 @@ impl HubHandle {
         self.lines
             .iter()
             .map(|(source, line)| (source.clone(), read(line)))
-            .collect()
-    }
-
-    /// Watches that have said nothing for longer than this: a watchdog's question. Kinds that are not served are silent by right.
-    pub fn silent(&self, now: DateTime<Utc>, longer_than: TimeDelta) -> Vec<Source> {
-        let is_silent = |pulse: &Pulse| {
-            let silence = pulse.last_event.map(|last| now.signed_duration_since(last));
-            !pulse.unserved && silence.is_none_or(|silence| silence > longer_than)
-        };
-        self.pulses()
-            .into_iter()
-            .filter(|(_, pulse)| is_silent(pulse))
-            .map(|(source, _)| source)
             .collect()
     }
 

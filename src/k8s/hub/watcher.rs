@@ -23,8 +23,9 @@ use tokio_util::sync::CancellationToken;
 const PAGE: u32 = 500;
 /// The server ends a watch after this many seconds; the next one goes on from there.
 const WATCH_SECONDS: u32 = 290;
-/// A watch that says nothing for this long, not even a bookmark (one comes each minute), is taken for dead.
-const SILENCE: Duration = Duration::from_mins(3);
+/// A watch that says nothing for this long, not even a bookmark (one comes each minute), is taken for dead. The watchdog notices earlier, and has it
+/// listed.
+const SILENCE: Duration = Duration::from_mins(2);
 /// The pause after a failure doubles between these.
 const FIRST_PAUSE: Duration = Duration::from_millis(800);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -195,6 +196,8 @@ impl Watcher {
             Ok(Err(error)) => return ended(error),
             Err(_) => return Ended::Over,
         };
+        // an opened watch is a sign of life too: the next one is due with the next bookmark
+        self.beat();
         tokio::pin!(stream);
         loop {
             let event = tokio::select! {

@@ -19,5 +19,5 @@ mod state;
 
 pub use run::{Queue, Reconciler};
 pub use settings::{BackOff, Mode, Next, QueueSettings, ReconcileError, Weight, workers_at};
-pub use singleton::{Singleton, Wake};
+pub use singleton::{Busy, Singleton, Wake, Working};
 pub use span::Subject;

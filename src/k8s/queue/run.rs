@@ -5,8 +5,10 @@ use super::span;
 use super::state::{Added, Book};
 use crate::k8s::bucket::TokenBucket;
 use crate::k8s::metrics::{BorderMetrics, ReconcileResult};
+use crate::k8s::watchdog::{Signs, Vital};
 use async_trait::async_trait;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -31,6 +33,7 @@ struct Shared<K> {
     bucket: Option<TokenBucket>,
     book: Mutex<Book<K>>,
     moved: Notify,
+    works: AtomicBool,
 }
 
 /// The handle of a queue; cheap to clone. Adding never waits.
@@ -76,6 +79,7 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
                 bucket,
                 book,
                 moved: Notify::new(),
+                works: AtomicBool::new(false),
             }),
         }
     }
@@ -118,14 +122,26 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
         self.book().running()
     }
 
-    /// How long the oldest reconcile has been running: a watchdog's question.
-    pub fn longest_running(&self) -> Duration {
+    /// What a watchdog looks at.
+    pub fn vital(&self) -> Vital {
+        let queue = self.clone();
+        Vital::new(self.name(), move || queue.signs())
+    }
+
+    fn signs(&self) -> Option<Signs> {
+        if !self.shared.works.load(Ordering::Relaxed) {
+            return None;
+        }
         let now = Instant::now();
-        self.book()
-            .running_since()
-            .map(|since| now.duration_since(since))
-            .max()
-            .unwrap_or_default()
+        let book = self.book();
+        // what became due and was not taken waits too
+        let due = book.next_due().filter(|due| *due <= now);
+        let since = |then: Option<Instant>| then.map(|then| now.duration_since(then)).unwrap_or_default();
+        Some(Signs {
+            running_for: since(book.running_since().min()),
+            running: book.running(),
+            waiting_for: since(book.waiting_since().into_iter().chain(due).min()),
+        })
     }
 
     fn book(&self) -> MutexGuard<'_, Book<K>> {
@@ -184,6 +200,7 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
 
     /// Works the queue off until `stop`; then takes no key any more, lets the running ones end, and returns.
     pub async fn run<R: Reconciler<Key = K>>(self, reconciler: Arc<R>, stop: CancellationToken) {
+        self.shared.works.store(true, Ordering::Relaxed);
         match self.shared.settings.mode {
             Mode::Spawned => self.run_spawned(reconciler, stop).await,
             Mode::Inline => self.run_inline(reconciler, stop).await,

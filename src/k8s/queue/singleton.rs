@@ -2,9 +2,10 @@
 
 use super::settings::{BackOff, Next, ReconcileError, Weight};
 use crate::k8s::metrics::{BorderMetrics, ReconcileResult};
+use crate::k8s::watchdog::{Signs, Vital};
 use futures::FutureExt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -27,6 +28,41 @@ impl Wake {
     }
 }
 
+/// Since when something works, for the watchdog; cheap to clone. Whoever waits for work between two pieces of it tells each piece by itself.
+#[derive(Debug, Clone, Default)]
+pub struct Busy(Arc<Mutex<Option<Instant>>>);
+
+/// A piece of work under way.
+#[derive(Debug)]
+pub struct Working(Busy);
+
+impl Busy {
+    /// A piece of work begins; it ends when the answer is dropped.
+    pub fn begin(&self) -> Working {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        Working(self.clone())
+    }
+
+    /// What a watchdog looks at.
+    pub fn vital(&self, name: &'static str) -> Vital {
+        let busy = self.clone();
+        Vital::new(name, move || {
+            let since = *busy.0.lock().unwrap_or_else(PoisonError::into_inner);
+            Some(Signs {
+                running_for: since.map(|since| since.elapsed()).unwrap_or_default(),
+                running: usize::from(since.is_some()),
+                waiting_for: Duration::ZERO,
+            })
+        })
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
 /// A loop: runs, then waits its period (or what the run asked for, or its back-off), or until woken.
 #[derive(Debug, Clone)]
 pub struct Singleton {
@@ -35,6 +71,7 @@ pub struct Singleton {
     back_off: BackOff,
     wake: Wake,
     metrics: BorderMetrics,
+    busy: Busy,
 }
 
 impl Singleton {
@@ -52,7 +89,13 @@ impl Singleton {
             back_off,
             wake,
             metrics,
+            busy: Busy::default(),
         }
+    }
+
+    /// What a watchdog looks at: how long a run has been going on.
+    pub fn vital(&self) -> Vital {
+        self.busy.vital(self.name)
     }
 
     /// Runs `work` until `stop`; a run that has begun ends first. [`Next::Done`] means "after the period".
@@ -68,7 +111,10 @@ impl Singleton {
             let started = Instant::now();
             self.metrics.active_workers.with_label_values(&[self.name]).set(1);
             let span = super::span::run(self.name);
-            let outcome = work().instrument(span.clone()).await;
+            let outcome = {
+                let _run = self.busy.begin();
+                work().instrument(span.clone()).await
+            };
             self.metrics.active_workers.with_label_values(&[self.name]).set(0);
             let took = started.elapsed().as_secs_f64();
             self.metrics
@@ -118,7 +164,6 @@ impl Singleton {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Mutex;
 
     fn singleton(wake: &Wake) -> Singleton {
         Singleton::new(

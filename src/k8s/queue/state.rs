@@ -144,6 +144,11 @@ impl<K: Ord + Clone> Book<K> {
         self.running.len()
     }
 
+    /// Since when the key that waits longest does so.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        self.waiting.values().min().copied()
+    }
+
     /// Since when each running key is worked on.
     pub(super) fn running_since(&self) -> impl Iterator<Item = Instant> {
         self.running.values().copied()

@@ -15,15 +15,23 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Check {
     name: &'static str,
-    passes: Arc<dyn Fn() -> bool + Send + Sync>,
+    trouble: Arc<dyn Fn() -> Option<String> + Send + Sync>,
 }
+
+/// What upstream says of every check that fails.
+const WITHHELD: &str = "reason withheld";
 
 impl Check {
     /// A check that passes while `passes` says so. It is called per probe and must be quick.
     pub fn new(name: &'static str, passes: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self::telling(name, move || (!passes()).then(|| WITHHELD.to_owned()))
+    }
+
+    /// A check that says what is wrong, and passes while nothing is.
+    pub fn telling(name: &'static str, trouble: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
         Self {
             name,
-            passes: Arc::new(passes),
+            trouble: Arc::new(trouble),
         }
     }
 
@@ -71,11 +79,11 @@ async fn all(State(checks): State<Arc<Vec<Check>>>, RawQuery(query): RawQuery) -
     for check in checks.iter() {
         let line = if asked.excluded.iter().any(|name| name == check.name) {
             format!("[+]{} excluded: ok\n", check.name)
-        } else if (check.passes)() {
-            format!("[+]{} ok\n", check.name)
-        } else {
+        } else if let Some(trouble) = (check.trouble)() {
             failed = true;
-            format!("[-]{} failed: reason withheld\n", check.name)
+            format!("[-]{} failed: {trouble}\n", check.name)
+        } else {
+            format!("[+]{} ok\n", check.name)
         };
         report.push_str(&line);
     }
@@ -102,11 +110,13 @@ async fn all(State(checks): State<Arc<Vec<Check>>>, RawQuery(query): RawQuery) -
 async fn one(State(checks): State<Arc<Vec<Check>>>, Path(name): Path<String>) -> Response {
     match checks.iter().find(|check| check.name == name) {
         None => answer(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
-        Some(check) if (check.passes)() => answer(StatusCode::OK, "ok".to_owned()),
-        Some(_) => answer(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal server error: reason withheld\n".to_owned(),
-        ),
+        Some(check) => match (check.trouble)() {
+            None => answer(StatusCode::OK, "ok".to_owned()),
+            Some(trouble) => answer(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                format!("internal server error: {trouble}\n"),
+            ),
+        },
     }
 }
 
@@ -176,6 +186,24 @@ mod tests {
         assert_eq!(get("/readyz/manager").await.0, 500);
         assert_eq!(get("/readyz/nonsense").await.0, 404);
         assert_eq!(get("/nonsense").await.0, 404);
+    }
+
+    #[tokio::test]
+    async fn a_check_may_say_what_is_wrong() {
+        let health = Health {
+            live: Vec::new(),
+            ready: vec![Check::telling("watchdog", || {
+                Some("watch Pod: silent for 90 s".to_owned())
+            })],
+        };
+        let request = Request::get("/readyz").body(Body::empty()).unwrap();
+        let response = health.router().oneshot(request).await.unwrap();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        assert_eq!(
+            text,
+            "[-]watchdog failed: watch Pod: silent for 90 s\nhealthz check failed\n"
+        );
     }
 
     #[tokio::test]
