@@ -7,12 +7,19 @@
     reason = "this is test code; clippy's own exemption knows only functions marked as tests"
 )]
 
+#[path = "operator/kills.rs"]
+mod kills;
+#[path = "operator/replicas.rs"]
+mod replicas;
+#[path = "operator/scene.rs"]
+mod scene;
+
 use axum::body::Body;
 use chrono::DateTime;
 use k8s_openapi::api::core::v1::Event;
 use karpenter::clock::{SharedClock, TokioClock};
 use karpenter::cloud::spot::ServiceTransport;
-use karpenter::operator::{Environment, Listeners, Options, RunError, Setup, Solving, run};
+use karpenter::operator::{Candidacy, Environment, FirstLogin, Listeners, Options, RunError, Setup, Solving, run};
 use kube::Api;
 use sandbox::api::{ApiOptions, ApiServer, Verb};
 use sandbox::spot::{Admin, Spot};
@@ -47,6 +54,8 @@ impl World {
             seed: 1,
             listeners: Listeners::off(),
             solving: Solving::Inline,
+            candidacy: Candidacy::Alone,
+            first_login: FirstLogin::Waived,
         };
         let stop = CancellationToken::new();
         let operator = tokio::spawn(run(setup, stop.clone()));

@@ -1,0 +1,119 @@
+//! The operator is killed before or after the answer to each of its writes, in a launch and in a removal, and another one goes on: one pool for each
+//! claim, no pool without claim, no claim lost, no pod planned twice.
+
+use crate::scene::{Kill, Role, Scene, Seen, Side};
+use sandbox::api::HookPoint;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+const PODS: u32 = 2;
+
+/// What became of one history.
+struct History {
+    seen: Seen,
+    struck: bool,
+}
+
+/// Pods come and go while the operator is killed at one of its writes; another starts, or takes over.
+async fn history(kill: Option<Kill>, successor: Successor) -> History {
+    let scene = Scene::start(7).await;
+    let signal = Arc::new(Notify::new());
+    let role = match successor {
+        Successor::Restarted => Role::Alone,
+        Successor::StandingBy(role) => role,
+    };
+    let first = scene.operator_to_be_killed("first", role, kill, &signal);
+    let mut standing_by = None;
+    if let Successor::StandingBy(role) = successor {
+        scene
+            .until("the first leads", 1, |world| {
+                !world.values("leases.coordination.k8s.io").is_empty()
+            })
+            .await;
+        standing_by = Some(scene.operator("second", role));
+    }
+    let struck = std::sync::atomic::AtomicBool::new(false);
+    let story = async {
+        scene.pods_come(PODS).await;
+        scene.pods_go().await;
+    };
+    let killing = async {
+        signal.notified().await;
+        struck.store(true, std::sync::atomic::Ordering::Relaxed);
+        first.kill().await;
+        let _second = standing_by.unwrap_or_else(|| scene.operator("second", role));
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        () = story => {}
+        () = killing => {}
+    }
+    History {
+        seen: scene.seen(),
+        struck: struck.into_inner(),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Successor {
+    Restarted,
+    StandingBy(Role),
+}
+
+/// Kills at every `step`-th write until a history ends before its kill; says how many kills there were.
+async fn at_every_write(side: Side, point: HookPoint, successor: Successor, step: usize) -> usize {
+    let undisturbed = history(None, successor).await.seen;
+    assert_eq!(undisturbed.claims.len(), usize::try_from(PODS).unwrap());
+    let mut kills = 0;
+    for nth in (1..).step_by(step) {
+        let kill = Kill { side, point, nth };
+        let told = format!("{kill:?}");
+        let history = history(Some(kill), successor).await;
+        if !history.struck {
+            break;
+        }
+        kills += 1;
+        let seen = history.seen;
+        assert_eq!(seen.claims, seen.pools, "{told}");
+        // another number would be claims for pods that had one
+        assert_eq!(seen.claims.len(), undisturbed.claims.len(), "{told}");
+    }
+    kills
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_before_any_write_to_kubernetes_takes_effect() {
+    let kills = at_every_write(Side::Kubernetes, HookPoint::Before, Successor::Restarted, 1).await;
+    assert!(kills >= 20, "a launch and a removal have more writes than {kills}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_after_any_write_to_kubernetes_and_before_its_answer() {
+    let kills = at_every_write(Side::Kubernetes, HookPoint::After, Successor::Restarted, 1).await;
+    assert!(kills >= 20, "a launch and a removal have more writes than {kills}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_before_any_order_or_return_reaches_the_platform() {
+    let kills = at_every_write(Side::Spot, HookPoint::Before, Successor::Restarted, 1).await;
+    assert!(kills >= 4, "two pools are made and deleted, not only {kills}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_after_any_order_or_return_and_before_the_platforms_answer() {
+    let kills = at_every_write(Side::Spot, HookPoint::After, Successor::Restarted, 1).await;
+    assert!(kills >= 4, "two pools are made and deleted, not only {kills}");
+}
+
+// architecture §3.5
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_stands_by_goes_on_where_the_leader_was_killed() {
+    for role in [Role::Cold, Role::Warm] {
+        for point in [HookPoint::Before, HookPoint::After] {
+            let successor = Successor::StandingBy(role);
+            assert!(at_every_write(Side::Spot, point, successor, 1).await >= 4);
+            assert!(at_every_write(Side::Kubernetes, point, successor, 7).await >= 3);
+        }
+    }
+}
