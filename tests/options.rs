@@ -305,24 +305,6 @@ fn provider_variables_that_do_not_parse_end_the_start() {
 }
 
 #[test]
-fn provider_variables_are_read() {
-    let environment = minimal()
-        .with("SPOT_BASE_URL", "http://127.0.0.1:1234/")
-        .with("SPOT_RETRY_MULTIPLIER", "1.5")
-        .with("RXTSPOT_CLIENT_ID", "me")
-        .with("RACKSPACE_LAUNCH_TIMEOUT", "30s")
-        .with("RACKSPACE_KUBE_RESERVED_CPU", "1")
-        .with("VM_MEMORY_OVERHEAD_PERCENT", "0");
-    let spot = read(&[], &environment).unwrap().spot;
-    assert_eq!(spot.base_url, "http://127.0.0.1:1234");
-    assert!((spot.http.retry_multiplier - 1.5).abs() < f64::EPSILON);
-    assert_eq!(spot.client_id.as_deref(), Some("me"));
-    assert_eq!(spot.launch_timeout, Duration::from_secs(30));
-    assert_eq!(spot.capacity.kube_reserved_cpu.milli_value(), 1000);
-    assert!(spot.capacity.memory_overhead.is_zero());
-}
-
-#[test]
 fn what_has_no_default_is_named_when_it_is_missing() {
     let no_name = Environment::from([("SPOT_REFRESH_TOKEN", "token")]);
     assert!(refused(&[], &no_name).contains("SPOT_CLOUDSPACE_NAME is not set"));
@@ -400,5 +382,73 @@ fn every_variable_that_the_chart_sets_is_a_setting() {
             SETTINGS.iter().any(|setting| setting.variable == variable),
             "{variable}"
         );
+    }
+}
+
+/// A value other than the default for each setting that has a variable only, and how it shows in the options.
+#[rustfmt::skip] // a table: one row per line
+const VARIABLES: &[(&str, &str, Shows)] = &[
+    ("LEADER_ELECTION_LEASE_DURATION", "1m", |o| o.leader_election_lease_duration == Duration::from_mins(1)),
+    ("SPOT_CLOUDSPACE_NAME", "other", |o| o.spot.cloudspace_name == "other"),
+    ("SPOT_REFRESH_TOKEN", " other\n", |o| refresh_token(o) == "other"),
+    ("refreshToken", "other", |o| refresh_token(o) == "token"),
+    ("SPOT_REFRESH_TOKEN_FILE", "/dev/null", |o| refresh_token(o) == "token"),
+    ("SPOT_ACCESS_TOKEN", "ready", |o| o.spot.credentials.access_token.as_ref().is_some_and(|token| token.expose_secret() == "ready")),
+    ("SPOT_BASE_URL", "http://127.0.0.1:1/", |o| o.spot.base_url == "http://127.0.0.1:1"),
+    ("SPOT_AUTH_URL", "https://login.test", |o| o.spot.auth_url == "https://login.test"),
+    ("SPOT_REQUEST_TIMEOUT", "5s", |o| o.spot.http.request_timeout == Duration::from_secs(5)),
+    ("SPOT_IDLE_CONN_TIMEOUT", "0s", |o| o.spot.http.idle_conn_timeout.is_zero()),
+    ("SPOT_MAX_IDLE_CONNS", "7", |o| o.spot.http.max_idle_conns == 7),
+    ("SPOT_MAX_RETRIES", "0", |o| o.spot.http.max_retries == 0),
+    ("SPOT_RETRY_INITIAL_INTERVAL", "250ms", |o| o.spot.http.retry_initial_interval == Duration::from_millis(250)),
+    ("SPOT_RETRY_MULTIPLIER", "1.5", |o| (o.spot.http.retry_multiplier - 1.5).abs() < f64::EPSILON),
+    ("SPOT_RETRY_RANDOMIZATION_FACTOR", "0", |o| o.spot.http.retry_randomization_factor.abs() < f64::EPSILON),
+    ("SPOT_RETRY_WAIT_MAX", "1m", |o| o.spot.http.retry_wait_max == Duration::from_mins(1)),
+    ("RXTSPOT_CLIENT_ID", "me", |o| o.spot.client_id.as_deref() == Some("me")),
+    ("NGPC_PRICE_DETAILS_URL", "http://127.0.0.1:2/p.json", |o| o.spot.price_feed_url == "http://127.0.0.1:2/p.json"),
+    ("VM_MEMORY_OVERHEAD_PERCENT", "0", |o| o.spot.capacity.memory_overhead.is_zero()),
+    ("RACKSPACE_KUBE_RESERVED_CPU", "1", |o| o.spot.capacity.kube_reserved_cpu.milli_value() == 1000),
+    ("RACKSPACE_KUBE_RESERVED_MEMORY", "2Gi", |o| o.spot.capacity.kube_reserved_memory.value() == 2 << 30),
+    ("RACKSPACE_LAUNCH_TIMEOUT", "30s", |o| o.spot.launch_timeout == Duration::from_secs(30)),
+    ("RACKSPACE_BID_RULES", "ladder", |o| format!("{:?}", o.spot.bid_rules) == "Ladder"),
+];
+
+fn refresh_token(options: &Options) -> &str {
+    let token = options.spot.credentials.refresh_token.as_ref();
+    token.map_or("", ExposeSecret::expose_secret)
+}
+
+// surface §6.2
+#[test]
+fn every_setting_that_has_a_variable_only_is_in_the_table_and_is_read() {
+    let rows = SETTINGS.iter().filter(|setting| setting.flag.is_empty());
+    let named: Vec<_> = rows.map(|setting| setting.variable).collect();
+    assert_eq!(named, VARIABLES.iter().map(|(name, _, _)| *name).collect::<Vec<_>>());
+    for (name, value, shows) in VARIABLES {
+        assert!(shows(&with_variable(name, value)), "{name}={value}");
+    }
+}
+
+// surface §6.2: there are no flags for them
+#[test]
+fn settings_that_have_a_variable_only_are_no_flags() {
+    for (name, value, _) in VARIABLES {
+        let flag = format!("--{}={value}", name.to_lowercase().replace('_', "-"));
+        assert!(refused(&[&flag], &minimal()).contains("--metrics-port"), "{flag}");
+    }
+}
+
+// surface §6.2: strict, where Karpenter's own are lenient
+#[test]
+fn an_empty_variable_of_the_provider_replaces_its_default_and_ends_the_start_where_empty_is_no_value() {
+    let may_be_empty = [
+        "refreshToken",
+        "SPOT_REFRESH_TOKEN_FILE",
+        "SPOT_ACCESS_TOKEN",
+        "RXTSPOT_CLIENT_ID",
+    ];
+    for (name, _, _) in VARIABLES {
+        let outcome = read(&[], &minimal().with(name, ""));
+        assert_eq!(outcome.is_ok(), may_be_empty.contains(name), "{name}");
     }
 }
