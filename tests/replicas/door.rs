@@ -1,0 +1,186 @@
+//! A door that one operator has to pass to get anywhere: it writes down who changes what, and can spring a trap at the n-th write.
+//!
+//! Each operator gets a door of its own to Kubernetes and one to the platform, so that one knows by the door who wrote, whatever the credentials.
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::{Method, StatusCode, header};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use tower::ServiceExt as _;
+
+/// What a door leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Kubernetes,
+    Spot,
+}
+
+/// On which side of the n-th write something happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Point {
+    /// Nothing was done yet.
+    Before,
+    /// It is done, and the answer not sent.
+    After,
+}
+
+/// What becomes of the request at which a trap was sprung.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// It is never answered; before the write, nothing is done either.
+    Vanish,
+    /// It goes on.
+    GoOn,
+}
+
+/// Something that happens at the n-th write.
+pub struct Trap {
+    pub side: Side,
+    pub point: Point,
+    pub nth: usize,
+    pub then: Then,
+    pub spring: Box<dyn FnOnce() + Send>,
+}
+
+/// A write that came to a door.
+#[derive(Debug, Clone)]
+pub struct Write {
+    pub side: Side,
+    pub what: String,
+}
+
+/// All doors of one operator.
+#[derive(Clone)]
+pub struct Doors {
+    shared: Arc<Shared>,
+    pub kubernetes: SocketAddr,
+    pub spot: SocketAddr,
+}
+
+#[derive(Default)]
+struct Shared {
+    writes: Mutex<Vec<Write>>,
+    trap: Mutex<Option<Trap>>,
+}
+
+type Beyond = Arc<dyn Fn(Request) -> BoxFuture<'static, Response> + Send + Sync>;
+
+#[derive(Clone)]
+struct Door {
+    side: Side,
+    shared: Arc<Shared>,
+    beyond: Beyond,
+}
+
+impl Doors {
+    /// Doors to a cluster and a platform.
+    pub async fn open(kubernetes: kube::Client, spot: Router) -> Self {
+        let shared = Arc::<Shared>::default();
+        let to_kubernetes: Beyond = Arc::new(move |request| pass_on(kubernetes.clone(), request).boxed());
+        let to_spot: Beyond = Arc::new(move |request| {
+            let spot = spot.clone();
+            async move { spot.oneshot(request).await.into_response() }.boxed()
+        });
+        Self {
+            kubernetes: listen(Side::Kubernetes, to_kubernetes, &shared).await,
+            spot: listen(Side::Spot, to_spot, &shared).await,
+            shared,
+        }
+    }
+
+    /// Sets the trap.
+    pub fn set(&self, trap: Trap) {
+        *self.shared.trap.lock().unwrap() = Some(trap);
+    }
+
+    /// All writes so far. Leases and Events are no writes in this sense: nothing follows from them.
+    pub fn writes(&self) -> Vec<Write> {
+        self.shared.writes.lock().unwrap().clone()
+    }
+}
+
+async fn listen(side: Side, beyond: Beyond, shared: &Arc<Shared>) -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let door = Door {
+        side,
+        shared: Arc::clone(shared),
+        beyond,
+    };
+    let router = Router::new().fallback(pass).with_state(door);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
+}
+
+/// Hands a request to the API server, under the credentials of the client and as a stream, since a watch does not end.
+async fn pass_on(client: kube::Client, request: Request) -> Response {
+    let (mut parts, body) = request.into_parts();
+    for name in [header::AUTHORIZATION, header::HOST, header::ACCEPT_ENCODING] {
+        parts.headers.remove(name);
+    }
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    parts.uri = path.parse().unwrap();
+    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+    let request = Request::from_parts(parts, kube::client::Body::from(body.to_vec()));
+    match client.send(request).await {
+        Ok(answer) => answer.map(Body::new),
+        Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
+    }
+}
+
+fn is_write(side: Side, method: &Method, path: &str) -> bool {
+    let reads = [Method::GET, Method::HEAD, Method::OPTIONS].contains(method);
+    let idle = match side {
+        Side::Kubernetes => path.contains("/leases") || path.contains("/events"),
+        Side::Spot => path.ends_with("/oauth/token"),
+    };
+    !reads && !idle
+}
+
+impl Shared {
+    /// Writes a write down; yields the trap if it is the one.
+    fn note(&self, side: Side, what: String) -> Option<Trap> {
+        let mut writes = self.writes.lock().unwrap();
+        writes.push(Write { side, what });
+        let count = writes.iter().filter(|write| write.side == side).count();
+        let mut trap = self.trap.lock().unwrap();
+        if trap.as_ref().is_some_and(|trap| trap.side == side && trap.nth == count) {
+            trap.take()
+        } else {
+            None
+        }
+    }
+}
+
+async fn pass(State(door): State<Door>, request: Request) -> Response {
+    if !is_write(door.side, request.method(), request.uri().path()) {
+        return (door.beyond)(request).await;
+    }
+    let what = format!("{} {}", request.method(), request.uri().path());
+    let Some(trap) = door.shared.note(door.side, what) else {
+        return (door.beyond)(request).await;
+    };
+    if trap.point == Point::Before {
+        spring(trap.spring).await;
+        if trap.then == Then::Vanish {
+            return std::future::pending().await;
+        }
+        return (door.beyond)(request).await;
+    }
+    let answer = (door.beyond)(request).await;
+    spring(trap.spring).await;
+    if trap.then == Then::Vanish {
+        return std::future::pending().await;
+    }
+    answer
+}
+
+/// It may wait for a program that it starts.
+async fn spring(spring: Box<dyn FnOnce() + Send>) {
+    tokio::task::spawn_blocking(spring).await.unwrap();
+}
