@@ -3,7 +3,7 @@
 # Where cargo builds.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help generate build sandbox test test-quick lint fmt image chart-lint chart-template update-pricing control-plane conformance bench bench-resident bench-solve fuzz
+.PHONY: help generate build sandbox test test-quick lint fmt image chart-lint chart-template update-pricing control-plane conformance bench bench-resident bench-solve bench-what-if fuzz
 
 IMAGE ?= karpenter-provider-rackspace-spot:dev
 PLATFORMS ?= linux/amd64
@@ -55,6 +55,7 @@ conformance: ## recorded answers held against ours; VECTORS=DIR runs another fol
 bench: ## measures intake and snapshots of a large cluster, the solver, and the memory of the release binary
 	cargo bench --locked --bench cluster
 	$(MAKE) bench-solve
+	$(MAKE) bench-what-if
 	$(MAKE) bench-resident
 
 # Only the binary that is measured has to be a release; the worlds around it are built like tests.
@@ -63,6 +64,9 @@ bench-resident: build ## the resident memory of the release binary with 500 node
 
 bench-solve: ## measures the solver; JSON=FILE writes one object a line
 	JSON=$(JSON) cargo bench --locked --bench solve
+
+bench-what-if: ## measures disruption's questions about clusters of 200 and 2,000 machines
+	cargo bench --locked --bench what_if
 
 fuzz: ## fuzzes what strangers write, each target for 60 s (FUZZ_SECONDS=n TARGETS="quantity cron"; needs a C++ compiler)
 	fuzz/run $(TARGETS)

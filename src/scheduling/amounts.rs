@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 pub(super) type Amounts = SmallVec<[i128; 6]>;
 
 /// The places of resource names.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Places {
     names: Vec<String>,
     index: FxHashMap<String, usize>,
@@ -62,6 +62,13 @@ pub(super) fn add(to: &mut Amounts, other: &[i128]) {
 pub(super) fn take(from: &mut [i128], other: &[i128]) {
     for (own, other) in from.iter_mut().zip(other) {
         *own = own.saturating_sub(*other);
+    }
+}
+
+/// Gives amounts back to what is left at some places.
+pub(super) fn give(left: &mut [(usize, i128)], other: &[i128]) {
+    for (place, own) in left {
+        *own = own.saturating_add(other.get(*place).copied().unwrap_or(0));
     }
 }
 

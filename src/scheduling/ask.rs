@@ -15,7 +15,7 @@ use super::topology::group::Group;
 use smallvec::SmallVec;
 
 /// Sets of types that are filled anew by each question.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Buffers {
     /// The types that the claim would keep.
     pub(super) kept: Vec<u64>,

@@ -23,8 +23,20 @@ pub(super) fn insert(set: &mut Vec<u64>, number: usize) {
     if word >= set.len() {
         set.resize(word + 1, 0);
     }
-    if let Some(word) = set.get_mut(word) {
+    add(set, number);
+}
+
+/// Adds a number for which there is room.
+pub(super) fn add(set: &mut [u64], number: usize) {
+    if let Some(word) = set.get_mut(number / WORD) {
         *word |= 1 << (number % WORD);
+    }
+}
+
+/// Takes a number out.
+pub(super) fn remove(set: &mut [u64], number: usize) {
+    if let Some(word) = set.get_mut(number / WORD) {
+        *word &= !(1 << (number % WORD));
     }
 }
 

@@ -16,14 +16,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Types by what they require of one key.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct KeyColumn {
     defined: Vec<u64>,
     by_requirement: Vec<(Req, Vec<u64>)>,
 }
 
 /// Types by how much they have of one resource.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct SizeColumn {
     /// Distinct sizes, ascending.
     sizes: Vec<i128>,
@@ -32,7 +32,7 @@ struct SizeColumn {
 }
 
 /// One way of buying: what it requires, the types that can be bought so, and at what price.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Way {
     set: Set,
     capacity_types: Vec<Arc<str>>,
@@ -44,7 +44,7 @@ struct Way {
 pub(super) type PriceOrder = Arc<[(u32, f64)]>;
 
 /// The instance types of a pool.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Columns {
     pub(super) types: Arc<[Arc<InstanceType>]>,
     pub(super) names: Vec<Arc<str>>,

@@ -16,6 +16,9 @@ use std::sync::Arc;
 pub(super) struct Existing {
     /// Place in the problem's nodes.
     pub(super) node: usize,
+    /// Its labels.
+    pub(super) labels: Set,
+    /// Its labels and what pods placed in this pass added.
     pub(super) set: Set,
     pub(super) host: Value,
     pub(super) remaining: Amounts,
@@ -50,6 +53,7 @@ pub(super) fn candidates(
             let remaining = remaining(node, &daemons, set, host, symbols);
             Existing {
                 node: at,
+                labels: set,
                 set,
                 host,
                 remaining: places.known_amounts(&remaining),

@@ -209,11 +209,8 @@ impl Pass<'_> {
 
     fn counts(&self, group: &Group) -> String {
         let name = |domain| self.symbols.value_name(group.rule.key, domain);
-        let mut counts: Vec<(&str, i32)> = group
-            .domains
-            .iter()
-            .map(|d| (name(*d).as_ref(), group.count(*d).unwrap_or(0)))
-            .collect();
+        let known = self.known_domains(group).into_iter();
+        let mut counts: Vec<(&str, i32)> = known.map(|(domain, pods)| (name(domain).as_ref(), pods)).collect();
         counts.sort_unstable();
         let others = counts.len().saturating_sub(25);
         let mut texts: Vec<String> = counts

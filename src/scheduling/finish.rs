@@ -9,10 +9,9 @@ use super::problem::Pool;
 use super::requirements::{Operator, Requirement, Requirements};
 use super::results::{ExistingPlacement, MinValuesPolicy, NewClaim, PodError, Reason, Results};
 use super::solve::Rounds;
-use super::symbols::{Key, Set};
+use super::symbols::Key;
 use super::templates::{min_values, short_of_values};
 use super::{amounts, bits};
-use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
@@ -35,12 +34,11 @@ impl Pass<'_> {
         self.finish_existing(&mut results);
         // In the order of the list at the end, which is by number of pods (scheduling 14-6).
         let order: Vec<usize> = std::iter::successors(self.line.first(), |at| self.line.next(*at)).collect();
-        let mut texts = FxHashMap::default();
         for at in order {
             let Some(claim) = self.planned.get(at).cloned() else {
                 continue;
             };
-            self.finish_claim(&claim, &mut texts, &mut results);
+            self.finish_claim(&claim, &mut results);
         }
         for pod in &rounds.failed {
             let reason = self.reason(*pod);
@@ -62,7 +60,9 @@ impl Pass<'_> {
     }
 
     fn finish_existing(&self, results: &mut Results) {
-        for machine in self.existing.iter().filter(|machine| !machine.pods.is_empty()) {
+        let mut taken = self.taken.clone();
+        taken.sort_unstable();
+        for machine in taken.into_iter().filter_map(|at| self.existing.get(at)) {
             results
                 .existing
                 .extend(self.problem.nodes.get(machine.node).map(|node| ExistingPlacement {
@@ -73,7 +73,7 @@ impl Pass<'_> {
         }
     }
 
-    fn finish_claim(&mut self, claim: &Planned, texts: &mut FxHashMap<Set, Requirements>, results: &mut Results) {
+    fn finish_claim(&mut self, claim: &Planned, results: &mut Results) {
         let kept = self.truncated(claim);
         let pods = self.pods_of(&claim.pods);
         if !kept.short.is_empty() {
@@ -93,6 +93,7 @@ impl Pass<'_> {
             templates,
             symbols,
             problem,
+            texts,
             ..
         } = self;
         let Some(template) = templates.get(claim.template) else {

@@ -15,7 +15,7 @@ struct Link {
 }
 
 /// Claims in the order they are tried.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Line {
     links: Vec<Link>,
     head: Option<usize>,
@@ -35,6 +35,13 @@ impl Line {
             .get(claim)
             .map(|link| link.after)
             .filter(|after| *after != NONE)
+    }
+
+    /// No claims.
+    pub(super) fn clear(&mut self) {
+        self.links.clear();
+        self.runs.clear();
+        self.head = None;
     }
 
     fn run(&self, pods: usize) -> Option<(usize, usize)> {

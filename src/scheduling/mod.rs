@@ -26,8 +26,14 @@
 //! ```
 //!
 //! Why it is fast: requirement sets are numbers and what two of them make together is worked out once (`symbols`); the types that satisfy a
-//! set, that are large enough, that can be bought are words of bits (`columns`, `bits`); a candidate that can never take a shape is not asked
-//! again (`shapes::Memory`); planned claims are kept in the order they are tried (`line`).
+//! set, that are large enough, that can be bought are words of bits (`columns`, `bits`); machines that cannot take a shape are ruled out in
+//! one go (`roster`), and a candidate that can never take it is not asked again (`shapes::Memory`); planned claims are kept in the order they
+//! are tried (`line`).
+//!
+//! # What-ifs
+//!
+//! [`what_if`] says what an answer is: a solve with some machines gone and their pods to place. A [`Base`] is a cluster prepared for many such
+//! questions, a [`Probe`] asks them, and takes back after each what it changed.
 
 mod amounts;
 mod ask;
@@ -47,10 +53,12 @@ mod planned;
 pub mod pod;
 pub mod ports;
 mod preferences;
+mod probe;
 pub mod problem;
 mod record;
 pub mod requirements;
 pub mod results;
+mod roster;
 pub mod selection;
 mod settle;
 mod shapes;
@@ -66,6 +74,7 @@ mod what_if;
 pub use instance_type::{Availability, CapacityType, InstanceType, Offering, Overhead, adjusted_price};
 pub use labels::WellKnownLabels;
 pub use pod::{Constraints, Phase, Pod, Preferences, Selector, Standing};
+pub use probe::{Base, Probe};
 pub use problem::{Fate, Node, NodeObject, Ownership, Pool, Problem, Readiness};
 pub use requirements::{Incompatibility, Operator, Requirement, Requirements, Spec, Undefined};
 pub use results::{

@@ -6,46 +6,47 @@ use super::columns::Columns;
 use super::existing::{self, Existing};
 use super::line::Line;
 use super::planned::Planned;
-use super::pod::Pod;
+use super::pod::{Constraints, Pod};
 use super::preferences::SoftTaints;
 use super::problem::Problem;
 use super::record::Seat;
+use super::requirements::Requirements;
 use super::results::{Options, UnusablePool};
+use super::roster::Roster;
 use super::shapes::{self, GroupId, Memory, Shape, Variant};
-use super::symbols::Symbols;
+use super::symbols::{Set, Symbols};
 use super::taints::PREFER_NO_SCHEDULE;
 use super::templates::{self, Template};
-use super::topology::group::{Group, Kind, Rule};
+use super::topology::group::Kind;
 use super::topology::population::Population;
 use super::topology::rules::{self, Carrier};
 use super::topology::universe::Universe;
-use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
+use super::topology::{Registry, group::Rule};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
-/// The topology groups of a pass and where new ones come from.
-#[derive(Debug)]
-pub(super) struct Topology {
-    pub(super) groups: Vec<Group>,
-    index: FxHashMap<Rule, GroupId>,
-    universe: Universe,
-    population: Population,
-}
-
 /// The state of one pass.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Pass<'a> {
     pub(super) problem: &'a Problem,
     pub(super) options: Options,
+    pub(super) places: Places,
     pub(super) symbols: Symbols,
     pub(super) templates: Vec<Template>,
     pub(super) unusable: Vec<UnusablePool>,
     pub(super) existing: Vec<Existing>,
+    pub(super) roster: Roster,
+    /// Machines, as numbered in `existing`, that are not there in a what-if.
+    pub(super) gone: Vec<u64>,
+    /// Machines that took a pod, in the order they did.
+    pub(super) taken: Vec<usize>,
     pub(super) planned: Vec<Planned>,
     pub(super) line: Line,
-    pub(super) topology: Topology,
-    /// The pods to place, in the order that groups are made for them.
+    pub(super) topology: Registry,
+    /// All pods that the pass knows, in the order that groups are made for them.
     pub(super) pods: Vec<Arc<Pod>>,
+    /// Those to place.
+    pub(super) asked: Vec<usize>,
     pub(super) shapes: Vec<Shape>,
     pub(super) shape_of: Vec<usize>,
     pub(super) soft_taints: SoftTaints,
@@ -54,123 +55,95 @@ pub(super) struct Pass<'a> {
     /// Each placement with the shape of its pod, in order.
     pub(super) seats: Vec<(usize, Seat)>,
     pub(super) buffers: Buffers,
+    /// Number of the what-if; what shapes remember of an earlier one is void.
+    pub(super) epoch: u32,
+    /// Sets written as requirements.
+    pub(super) texts: FxHashMap<Set, Requirements>,
 }
 
 impl<'a> Pass<'a> {
-    /// Prepares a pass over the pods given (a subset of the problem's).
-    pub(super) fn prepare(problem: &'a Problem, options: Options, mut pods: Vec<Arc<Pod>>) -> Self {
-        // Groups take the tolerations of the pod that brings them first (scheduling 17-6): pending pods by name, then bound ones.
-        pods.sort_by(|a, b| order_of(a).cmp(&order_of(b)));
+    /// Prepares a pass over the pods given (a subset of the problem's). Those `movable` are bound and stay where they are, but what-ifs may ask
+    /// for them.
+    pub(super) fn prepare(
+        problem: &'a Problem,
+        options: Options,
+        pods: Vec<Arc<Pod>>,
+        movable: impl Iterator<Item = &'a Arc<Pod>>,
+    ) -> Self {
         let mut symbols = Symbols::new(Arc::clone(&problem.well_known));
-        let places = places(problem);
-        let order = templates::ordered(&problem.pools);
-        let mut made = Vec::new();
-        for at in order {
-            let Some(pool) = problem.pools.get(at).filter(|pool| !pool.instance_types.is_empty()) else {
-                continue;
-            };
-            made.push((at, pool, Columns::new(&pool.instance_types, &mut symbols, &places)));
-        }
-        let universe = Universe::of(made.iter().map(|(_, pool, columns)| (*pool, columns)), &mut symbols);
-        let (mut usable, mut unusable) = (Vec::new(), Vec::new());
-        for (at, pool, columns) in made {
-            match templates::template(at, pool, columns, problem, &options, &places, &mut symbols) {
-                Ok(template) => usable.push(template),
-                Err(reason) => unusable.push(reason),
-            }
-        }
+        let excluded: FxHashSet<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
+        let movable = movable.filter(|pod| !excluded.contains(pod.uid.as_str())).cloned();
+        let movable: Vec<Arc<Pod>> = movable.collect();
+        let places = places(problem, &movable);
+        let (usable, unusable, universe) = pools(problem, &options, &places, &mut symbols);
         let existing = existing::candidates(problem, &options, &places, &mut symbols);
-        let seen = shapes::selected_labels(problem);
-        let excluded: BTreeSet<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
+        let seen = shapes::selected_labels(pods.iter().chain(&movable), &problem.nodes);
         let population = Population::of(&problem.nodes, &excluded, &seen, &mut symbols);
+        let (pods, asked) = in_order(pods.clone(), movable);
         let (shapes, shape_of) = shapes::group(&pods, &seen, problem, &places, &mut symbols);
+        let asked_labels = shapes::asked_labels(&shapes, &mut symbols);
         let mut taints = problem.pools.iter().flat_map(|pool| &pool.taints);
         let soft = taints.any(|taint| taint.effect == PREFER_NO_SCHEDULE);
-        let topology = Topology {
-            groups: Vec::new(),
-            index: FxHashMap::default(),
-            universe,
-            population,
-        };
         let mut pass = Self {
+            roster: Roster::new(&existing, &problem.nodes, &asked_labels, &symbols),
+            gone: Vec::new(),
+            taken: Vec::new(),
             problem,
             options,
+            places,
             symbols,
             templates: usable,
             unusable,
             existing,
             planned: Vec::new(),
             line: Line::default(),
-            topology,
-            pods: Vec::new(),
+            topology: Registry::new(universe, population),
+            pods,
+            asked,
             shapes,
             shape_of,
             soft_taints: if soft { SoftTaints::Exist } else { SoftTaints::None },
             placements: 0,
             seats: Vec::new(),
             buffers: Buffers::default(),
+            epoch: 1,
+            texts: FxHashMap::default(),
         };
         pass.watch_bound_pods(&excluded);
-        drop(excluded);
-        pass.pods = pods;
         for shape in 0..pass.shapes.len() {
             pass.variant(shape, 0);
         }
-        pass.register_hostnames();
         pass
     }
 
     /// Inverse groups of the required anti-affinity of pods that stay where they are (scheduling 17-10).
-    fn watch_bound_pods(&mut self, excluded: &BTreeSet<&str>) {
+    fn watch_bound_pods(&mut self, excluded: &FxHashSet<&str>) {
         let problem = self.problem;
-        for (at, node) in problem
-            .nodes
-            .iter()
-            .enumerate()
-            .filter(|(_, node)| node.object.is_some())
-        {
-            let carriers = node.pods.iter().filter(|pod| !pod.constraints.anti_affinity.is_empty());
+        let with_object = |at: &usize| problem.nodes.get(*at).is_some_and(|node| node.object.is_some());
+        for at in (0..problem.nodes.len()).filter(with_object) {
+            let pods = problem.nodes.get(at).into_iter().flat_map(|node| &node.pods);
+            let carriers = pods.filter(|pod| !pod.constraints.anti_affinity.is_empty());
             for pod in carriers.filter(|pod| !excluded.contains(pod.uid.as_str())) {
-                let imposed =
-                    rules::imposed_rules(&pod.namespace, &pod.constraints, &problem.namespaces, &mut self.symbols);
-                for rule in imposed {
-                    let key = rule.key;
-                    let id = self.group(rule, &pod.constraints.tolerations);
-                    let domain = self.topology.population.label(at, key, &self.symbols);
-                    if let (Some(domain), Some(group)) = (domain, self.topology.groups.get_mut(id)) {
-                        group.record(domain, 1);
-                    }
+                for id in self.imposed(&pod.namespace, &pod.constraints) {
+                    self.topology.record_bound(id, at, &self.symbols);
                 }
             }
         }
     }
 
-    /// Existing machines' hostnames are domains of the hostname rules known by now (scheduling 13-5).
-    fn register_hostnames(&mut self) {
-        let hostname = self.symbols.hostname();
-        for group in self
-            .topology
-            .groups
-            .iter_mut()
-            .filter(|group| group.rule.key == hostname)
-        {
-            self.existing.iter().for_each(|machine| group.register(machine.host));
-        }
+    /// The inverse groups of a pod's required anti-affinity.
+    fn imposed(&mut self, namespace: &str, constraints: &Constraints) -> Vec<GroupId> {
+        let rules = rules::imposed_rules(namespace, constraints, &self.problem.namespaces, &mut self.symbols);
+        let groups = rules.into_iter().map(|rule| self.group(rule, constraints));
+        groups.collect()
     }
 
     /// The group of a rule, made and filled when new (scheduling 17-3).
-    fn group(&mut self, rule: Rule, tolerations: &[super::taints::Toleration]) -> GroupId {
-        if let Some(id) = self.topology.index.get(&rule) {
-            return *id;
+    fn group(&mut self, rule: Rule, constraints: &Constraints) -> GroupId {
+        let (id, new) = self.topology.group(rule, &constraints.tolerations, &mut self.symbols);
+        if new {
+            self.catch_up(id);
         }
-        let id = self.topology.groups.len();
-        let Topology {
-            universe, population, ..
-        } = &self.topology;
-        let group = population.group(rule.clone(), tolerations, universe, &mut self.symbols);
-        self.topology.groups.push(group);
-        self.topology.index.insert(rule, id);
-        self.catch_up(id);
         id
     }
 
@@ -200,17 +173,12 @@ impl<'a> Pass<'a> {
             constraints: &constraints,
             ties: self.options.ties,
         };
-        let namespaces = &self.problem.namespaces;
-        let own_rules = rules::own_rules(&carrier, policy, namespaces, &mut self.symbols);
-        let imposed = rules::imposed_rules(&pod.namespace, &constraints, namespaces, &mut self.symbols);
-        let imposed = imposed
-            .into_iter()
-            .map(|rule| self.group(rule, &constraints.tolerations))
-            .collect();
+        let own_rules = rules::own_rules(&carrier, policy, &self.problem.namespaces, &mut self.symbols);
+        let imposed = self.imposed(&pod.namespace, &constraints);
         let mut groups: Vec<(GroupId, bool)> = Vec::new();
         for rule in own_rules {
             let counts_itself = rule.selects(&pod.namespace, &pod.labels);
-            let id = self.group(rule, &constraints.tolerations);
+            let id = self.group(rule, &constraints);
             if !groups.iter().any(|(known, _)| *known == id) {
                 groups.push((id, counts_itself));
             }
@@ -245,17 +213,57 @@ impl<'a> Pass<'a> {
     }
 }
 
+/// The pools that can be used as templates, the others, and the domains that machines could have.
+fn pools(
+    problem: &Problem,
+    options: &Options,
+    places: &Places,
+    symbols: &mut Symbols,
+) -> (Vec<Template>, Vec<UnusablePool>, Universe) {
+    let mut made = Vec::new();
+    for at in templates::ordered(&problem.pools) {
+        let pool = problem.pools.get(at).filter(|pool| !pool.instance_types.is_empty());
+        if let Some(pool) = pool {
+            made.push((at, pool, Columns::new(&pool.instance_types, symbols, places)));
+        }
+    }
+    let universe = Universe::of(made.iter().map(|(_, pool, columns)| (*pool, columns)), symbols);
+    let (mut usable, mut unusable) = (Vec::new(), Vec::new());
+    for (at, pool, columns) in made {
+        match templates::template(at, pool, columns, problem, options, places, symbols) {
+            Ok(template) => usable.push(template),
+            Err(reason) => unusable.push(reason),
+        }
+    }
+    (usable, unusable, universe)
+}
+
+/// All pods in the order that groups are made for them, and which of them are to be placed. Groups take the tolerations of the pod that
+/// brings them first (scheduling 17-6): pending pods by name, then bound ones.
+fn in_order(pods: Vec<Arc<Pod>>, movable: Vec<Arc<Pod>>) -> (Vec<Arc<Pod>>, Vec<usize>) {
+    let stay = movable.into_iter().map(|pod| (pod, false));
+    let mut all: Vec<(Arc<Pod>, bool)> = pods.into_iter().map(|pod| (pod, true)).chain(stay).collect();
+    all.sort_by(|(a, _), (b, _)| order_of(a).cmp(&order_of(b)));
+    let asked = all
+        .iter()
+        .enumerate()
+        .filter(|(_, (_, asked))| *asked)
+        .map(|(at, _)| at);
+    let asked = asked.collect();
+    (all.into_iter().map(|(pod, _)| pod).collect(), asked)
+}
+
 fn order_of(pod: &Pod) -> (bool, &str, &str, &str) {
     (pod.standing.node.is_some(), &pod.namespace, &pod.name, &pod.uid)
 }
 
 /// A place for each resource that a pod can ask for, a machine can have or a pool can limit.
-fn places(problem: &Problem) -> Places {
+fn places(problem: &Problem, movable: &[Arc<Pod>]) -> Places {
     let mut places = Places::default();
-    let pods = problem.pods.iter().chain(&problem.daemons).map(|pod| &*pod.requests);
+    let pods = problem.pods.iter().chain(&problem.daemons).chain(movable);
     let nodes = problem.nodes.iter().map(|node| &node.allocatable);
     let limits = problem.pools.iter().map(|pool| &pool.limits);
-    for list in pods.chain(nodes).chain(limits) {
+    for list in pods.map(|pod| &*pod.requests).chain(nodes).chain(limits) {
         for (name, _) in list.iter() {
             places.place(name);
         }

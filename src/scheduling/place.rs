@@ -8,9 +8,8 @@ use super::planned::Planned;
 use super::record::{Seat, Whose};
 use super::results::MinValuesPolicy;
 use super::settle::{Candidate, Verdict, settle};
-use super::shapes::{Memory, Variant};
+use super::shapes::{Memory, Shape, Variant};
 use super::symbols::{Set, Unknown};
-use super::taints;
 use std::sync::Arc;
 
 impl Pass<'_> {
@@ -20,9 +19,39 @@ impl Pass<'_> {
             return false;
         };
         self.note_groups(shape);
+        self.recall(shape, steps, &variant);
         self.place_on_existing(pod, shape, steps, &variant)
             || self.place_on_planned(pod, shape, steps, &variant)
             || self.place_on_new(pod, shape, steps, &variant)
+    }
+
+    /// Makes the shape's memory one of this pass: of machines it first knows those that the roster rules out.
+    fn recall(&mut self, shape: usize, steps: usize, variant: &Variant) {
+        let Self {
+            problem,
+            symbols,
+            existing,
+            roster,
+            gone,
+            shapes,
+            epoch,
+            ..
+        } = self;
+        let Some(Shape { requests, memories, .. }) = shapes.get_mut(shape) else {
+            return;
+        };
+        let Some(memory) = memories.get_mut(steps).filter(|memory| memory.epoch != *epoch) else {
+            return;
+        };
+        memory.epoch = *epoch;
+        memory.claims.clear();
+        memory.templates.clear();
+        if existing.is_empty() {
+            return;
+        }
+        let pod = (&*variant.constraints, &variant.wish);
+        roster.refusing(&mut memory.nodes, requests, pod, existing, &problem.nodes, symbols);
+        bits::join(&mut memory.nodes, gone);
     }
 
     fn place_on_existing(&mut self, pod: usize, shape: usize, steps: usize, variant: &Arc<Variant>) -> bool {
@@ -51,7 +80,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether a machine takes the pod (scheduling 15-2).
+    /// Whether a machine takes the pod (scheduling 15-2); taints and labels were looked at by the roster.
     fn ask_existing(&mut self, at: usize, shape: usize, variant: &Variant) -> Verdict {
         let Self {
             problem,
@@ -71,8 +100,6 @@ impl Pass<'_> {
         let constraints = &variant.constraints;
         if !amounts::fit(&own.requests, &machine.remaining)
             || !variant.wish.host.is_none_or(|req| symbols.has(req, machine.host))
-            || !symbols.compatible_strictly(machine.set, variant.wish.set)
-            || !taints::tolerates_all(&node.taints, &constraints.tolerations)
             || constraints
                 .ports
                 .iter()
@@ -113,6 +140,7 @@ impl Pass<'_> {
         let Self {
             problem,
             existing,
+            taken,
             shapes,
             ..
         } = self;
@@ -121,6 +149,9 @@ impl Pass<'_> {
         };
         amounts::take(&mut machine.remaining, &own.requests);
         machine.set = set;
+        if machine.pods.is_empty() {
+            taken.push(at);
+        }
         machine.pods.push(pod);
         machine.ports.extend(variant.constraints.ports.iter().cloned());
         let Some(node) = problem.nodes.get(machine.node) else {
@@ -220,7 +251,6 @@ impl Pass<'_> {
             host: claim.host,
             whose: Whose::Pool(template.pool),
         };
-        self.register_host(seat.host);
         self.record(shape, variant, seat);
     }
 

@@ -1,12 +1,16 @@
 //! What a placement changes for those that come after it: the counts of the rules (scheduling 17-15, 17-17).
 
-use super::pass::{Pass, Topology};
+use super::bits;
+use super::pass::Pass;
 use super::problem::Problem;
 use super::results::Ties;
 use super::shapes::{GroupId, Variant};
 use super::symbols::{Set, Symbols, Value};
 use super::taints::Taint;
+use super::topology::Registry;
 use super::topology::group::Group;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Where a pod was placed, as rules see it.
 #[derive(Debug, Clone, Copy)]
@@ -36,19 +40,6 @@ impl Whose {
 }
 
 impl Pass<'_> {
-    /// A planned claim's hostname becomes a domain of all hostname rules.
-    pub(super) fn register_host(&mut self, host: Value) {
-        let hostname = self.symbols.hostname();
-        for group in self
-            .topology
-            .groups
-            .iter_mut()
-            .filter(|group| group.rule.key == hostname)
-        {
-            group.register(host);
-        }
-    }
-
     /// Records a placement in the groups that count the pod, and in those it imposes.
     pub(super) fn record(&mut self, shape: usize, variant: &Variant, seat: Seat) {
         let Self {
@@ -60,21 +51,16 @@ impl Pass<'_> {
         } = self;
         let Some(own) = shapes.get(shape) else { return };
         for id in &own.counted_by {
-            if let Some(group) = topology.groups.get_mut(*id)
-                && group
-                    .rule
-                    .filter
-                    .passes(seat.whose.taints(problem), seat.set, Some(seat.host), symbols)
-            {
-                count(group, seat, symbols);
+            let Some(rule) = topology.groups.get(*id).map(|group| &group.rule) else {
+                continue;
+            };
+            let taints = seat.whose.taints(problem);
+            if rule.filter.passes(taints, seat.set, Some(seat.host), symbols) {
+                count(topology, *id, seat, symbols);
             }
         }
         for id in &variant.imposed {
-            topology
-                .groups
-                .get_mut(*id)
-                .into_iter()
-                .for_each(|group| count(group, seat, symbols));
+            count(topology, *id, seat, symbols);
         }
         self.seats.push((shape, seat));
     }
@@ -92,45 +78,48 @@ impl Pass<'_> {
             symbols,
             topology,
             seats,
-            existing,
-            planned,
             ..
         } = self;
-        let Topology { groups, .. } = topology;
-        let Some(group) = groups.get_mut(id) else { return };
-        if group.rule.key == symbols.hostname() {
-            existing
-                .iter()
-                .map(|machine| machine.host)
-                .for_each(|host| group.register(host));
-            planned
-                .iter()
-                .map(|claim| claim.host)
-                .for_each(|host| group.register(host));
-        }
+        let Some(rule) = topology.groups.get(id).map(|group| Arc::clone(&group.rule)) else {
+            return;
+        };
         for (shape, seat) in seats.iter() {
             let Some(own) = shapes.get(*shape) else { continue };
-            if group.rule.selects(&own.pod.namespace, &own.pod.labels)
-                && group
-                    .rule
+            if rule.selects(&own.pod.namespace, &own.pod.labels)
+                && rule
                     .filter
                     .passes(seat.whose.taints(problem), seat.set, Some(seat.host), symbols)
             {
-                count(group, *seat, symbols);
+                count(topology, id, *seat, symbols);
             }
         }
     }
+
+    /// The domains of a group with their counts. All machines and claims are domains of rules about hostnames (scheduling 13-5, 17-17).
+    pub(super) fn known_domains(&self, group: &Group) -> Vec<(Value, i32)> {
+        let mut known: BTreeMap<Value, i32> = group.known().collect();
+        if group.rule.key == self.symbols.hostname() {
+            let there = self.existing.iter().enumerate();
+            let there = there.filter(|(at, _)| !bits::contains(&self.gone, *at));
+            let hosts = there.map(|(_, machine)| machine.host);
+            for host in hosts.chain(self.planned.iter().map(|claim| claim.host)) {
+                known.entry(host).or_insert(0);
+            }
+        }
+        known.into_iter().collect()
+    }
 }
 
-fn count(group: &mut Group, seat: Seat, symbols: &Symbols) {
-    if group.rule.key == symbols.hostname() {
-        group.record(seat.host, 1);
-    } else if let Some(req) = symbols.get(seat.set, group.rule.key) {
+fn count(topology: &mut Registry, id: GroupId, seat: Seat, symbols: &Symbols) {
+    let Some(rule) = topology.groups.get(id).map(|group| &group.rule) else {
+        return;
+    };
+    if rule.key == symbols.hostname() {
+        topology.record(id, seat.host);
+    } else if let Some(req) = symbols.get(seat.set, rule.key) {
         let values = symbols.terms(req).concrete();
-        if group.rule.kind.counts_open_claims() || values.len() == 1 {
-            for value in values {
-                group.record(*value, 1);
-            }
+        if rule.kind.counts_open_claims() || values.len() == 1 {
+            values.iter().for_each(|value| topology.record(id, *value));
         }
     }
 }

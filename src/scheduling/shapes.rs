@@ -5,10 +5,11 @@
 //! pass is remembered in its [`Memory`].
 
 use super::amounts::{Amounts, Places};
+use super::labels;
 use super::pod::{Constraints, Pod, PodTerm, Preferences, Selector};
-use super::problem::Problem;
-use super::symbols::{Symbols, Wish};
-use rustc_hash::FxHashMap;
+use super::problem::{Node, Problem};
+use super::symbols::{Key, Symbols, Wish};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use std::sync::Arc;
 pub(super) type GroupId = usize;
 
 /// Interchangeable pods.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Shape {
     /// Any of them.
     pub(super) pod: Arc<Pod>,
@@ -53,9 +54,25 @@ pub(super) struct Variant {
     pub(super) imposed: Vec<GroupId>,
 }
 
+/// The labels of nodes that the pods ask for, preferences and alternatives included.
+pub(super) fn asked_labels(shapes: &[Shape], symbols: &mut Symbols) -> BTreeSet<Key> {
+    let mut asked = BTreeSet::new();
+    for constraints in shapes.iter().map(|shape| &shape.pod.constraints) {
+        let preferred = constraints.preferred_terms.iter().map(|preference| &preference.term);
+        let terms = constraints.required_terms.iter().chain(preferred);
+        let of_terms = terms.flat_map(|term| term.expressions.iter().map(|expression| &expression.key));
+        for key in constraints.node_selector.keys().chain(of_terms) {
+            asked.insert(symbols.key(labels::normalised(key)));
+        }
+    }
+    asked
+}
+
 /// Candidates that can never take a variant in this pass.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Memory {
+    /// The what-if that this is about.
+    pub(super) epoch: u32,
     pub(super) nodes: Vec<u64>,
     pub(super) claims: Vec<u64>,
     pub(super) templates: Vec<u64>,
@@ -71,37 +88,43 @@ struct Likeness<'a> {
     volumes_of: Option<&'a str>,
 }
 
-/// The labels that some selector of the problem looks at, or that a spread adds to its selector.
-pub(super) fn selected_labels(problem: &Problem) -> BTreeSet<String> {
+/// The labels that some selector of the pods or of bound pods looks at, or that a spread adds to its selector.
+pub(super) fn selected_labels<'a>(
+    pods: impl Iterator<Item = &'a Arc<Pod>>,
+    nodes: &'a [Arc<Node>],
+) -> BTreeSet<String> {
     let mut seen = BTreeSet::new();
-    let mut constraints: Vec<&Constraints> = problem.pods.iter().map(|pod| &*pod.constraints).collect();
-    let bound = problem.nodes.iter().flat_map(|node| &node.pods);
-    constraints.extend(
-        bound
-            .map(|pod| &*pod.constraints)
-            .filter(|c| !c.anti_affinity.is_empty()),
-    );
-    for constraints in constraints {
-        for spread in &constraints.spread {
-            note(&mut seen, spread.selector.iter().flat_map(Selector::keys));
-            note(&mut seen, spread.match_label_keys.iter().map(String::as_str));
-        }
-        let soft = constraints
-            .preferred_affinity
-            .iter()
-            .chain(&constraints.preferred_anti_affinity)
-            .map(|p| &p.term);
-        let terms: Vec<&PodTerm> = constraints
-            .affinity
-            .iter()
-            .chain(&constraints.anti_affinity)
-            .chain(soft)
-            .collect();
-        for term in terms {
-            note(&mut seen, term.selector.iter().flat_map(Selector::keys));
+    let bound = nodes.iter().flat_map(|node| &node.pods);
+    let bound = bound.filter(|pod| !pod.constraints.anti_affinity.is_empty());
+    let mut looked_at: FxHashSet<*const Constraints> = FxHashSet::default();
+    for constraints in pods.chain(bound).map(|pod| &pod.constraints) {
+        // Siblings share their constraints.
+        if looked_at.insert(Arc::as_ptr(constraints)) {
+            note_selected(&mut seen, constraints);
         }
     }
     seen
+}
+
+fn note_selected(seen: &mut BTreeSet<String>, constraints: &Constraints) {
+    for spread in &constraints.spread {
+        note(seen, spread.selector.iter().flat_map(Selector::keys));
+        note(seen, spread.match_label_keys.iter().map(String::as_str));
+    }
+    let soft = constraints
+        .preferred_affinity
+        .iter()
+        .chain(&constraints.preferred_anti_affinity)
+        .map(|p| &p.term);
+    let terms: Vec<&PodTerm> = constraints
+        .affinity
+        .iter()
+        .chain(&constraints.anti_affinity)
+        .chain(soft)
+        .collect();
+    for term in terms {
+        note(seen, term.selector.iter().flat_map(Selector::keys));
+    }
 }
 
 fn note<'a>(seen: &mut BTreeSet<String>, keys: impl Iterator<Item = &'a str>) {

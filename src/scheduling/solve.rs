@@ -5,7 +5,7 @@ use super::pod::Pod;
 use super::problem::Problem;
 use super::results::{DeviceClaims, Options, PodError, Reason, Results};
 use crate::resources::names;
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub fn solve(problem: &Problem, options: &Options, keep_going: &dyn Fn() -> bool
             None => pods.push(Arc::clone(pod)),
         }
     }
-    let mut pass = Pass::prepare(problem, *options, pods);
+    let mut pass = Pass::prepare(problem, *options, pods, std::iter::empty());
     let rounds = pass.run(keep_going);
     let mut results = pass.finish(&rounds);
     results.errors.extend(errors);
@@ -40,7 +40,12 @@ pub struct Prepared<'a>(Pass<'a>);
 impl<'a> Prepared<'a> {
     /// Prepares a problem whose pods are all in order.
     pub fn new(problem: &'a Problem, options: &Options) -> Self {
-        Self(Pass::prepare(problem, *options, problem.pods.clone()))
+        Self(Pass::prepare(
+            problem,
+            *options,
+            problem.pods.clone(),
+            std::iter::empty(),
+        ))
     }
 
     /// Only the solve; the answer comes from [`finish`](Self::finish).
@@ -57,7 +62,7 @@ impl<'a> Prepared<'a> {
 /// Why a pod is not even tried: device claims (scheduling 4-7), or volumes that cannot be looked up.
 ///
 /// Differs: upstream tries the latter without their volumes (scheduling 2-5).
-fn refusal(pod: &Pod, problem: &Problem, options: &Options) -> Option<Reason> {
+pub(super) fn refusal(pod: &Pod, problem: &Problem, options: &Options) -> Option<Reason> {
     if pod.constraints.resource_claims && options.device_claims == DeviceClaims::Refuse {
         return Some(Reason::DeviceClaims);
     }
@@ -65,7 +70,7 @@ fn refusal(pod: &Pod, problem: &Problem, options: &Options) -> Option<Reason> {
     Some(Reason::Volumes(error.to_string()))
 }
 
-fn by_name(a: &Pod, b: &Pod) -> Ordering {
+pub(super) fn by_name(a: &Pod, b: &Pod) -> Ordering {
     (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid))
 }
 
@@ -74,15 +79,6 @@ fn by_name(a: &Pod, b: &Pod) -> Ordering {
 pub struct Rounds {
     pub(super) failed: Vec<usize>,
     pub(super) undecided: Vec<usize>,
-}
-
-/// First-fit decreasing: the largest first (scheduling 14-1).
-fn queue_order(a: &Pod, b: &Pod) -> Ordering {
-    let size = |pod: &Pod| (pod.requests.amount(names::CPU), pod.requests.amount(names::MEMORY));
-    size(b)
-        .cmp(&size(a))
-        .then_with(|| a.created.cmp(&b.created))
-        .then_with(|| a.uid.cmp(&b.uid))
 }
 
 enum Attempt {
@@ -94,44 +90,60 @@ enum Attempt {
 impl Pass<'_> {
     /// Runs the loop (scheduling 14-3).
     pub(super) fn run(&mut self, keep_going: &dyn Fn() -> bool) -> Rounds {
-        let mut order: Vec<usize> = (0..self.pods.len()).collect();
-        let pod = |at: usize| self.pods.get(at).map(AsRef::as_ref);
-        order.sort_by(|a, b| match (pod(*a), pod(*b)) {
-            (Some(a), Some(b)) => queue_order(a, b),
-            _ => Ordering::Equal,
-        });
-        let mut queue: VecDeque<usize> = order.into();
+        let order = self.queue_order();
+        let mut queue: VecDeque<usize> = (0..order.len()).collect();
         // The length of the queue when a pod was last put back; zero: never.
-        let mut put_back = vec![0_usize; self.pods.len()];
+        let mut put_back = vec![0_usize; order.len()];
         let mut rounds = Rounds::default();
-        while let Some(pod) = queue.front().copied() {
+        while let Some(turn) = queue.front().copied() {
             // A whole round without progress (scheduling 14-2).
-            if put_back.get(pod) == Some(&queue.len()) {
+            if put_back.get(turn) == Some(&queue.len()) {
                 break;
             }
             queue.pop_front();
+            let Some(pod) = order.get(turn).copied() else { continue };
             match self.attempt(pod, keep_going) {
                 Attempt::Placed => {}
                 Attempt::Failed => {
-                    queue.push_back(pod);
-                    if let Some(length) = put_back.get_mut(pod) {
+                    queue.push_back(turn);
+                    if let Some(length) = put_back.get_mut(turn) {
                         *length = queue.len();
                     }
                 }
                 Attempt::Stopped => {
-                    queue.push_front(pod);
+                    queue.push_front(turn);
                     break;
                 }
             }
         }
-        for pod in queue {
-            if put_back.get(pod).is_some_and(|length| *length > 0) {
+        for turn in queue {
+            let Some(pod) = order.get(turn).copied() else { continue };
+            if put_back.get(turn).is_some_and(|length| *length > 0) {
                 rounds.failed.push(pod);
             } else {
                 rounds.undecided.push(pod);
             }
         }
         rounds
+    }
+
+    /// First-fit decreasing: the largest first, by cpu, then memory; then the oldest (scheduling 14-1).
+    fn queue_order(&self) -> Vec<usize> {
+        let size = |shape: usize, name: &str| {
+            let place = self.places.find(name)?;
+            self.shapes.get(shape)?.requests.get(place).copied()
+        };
+        let keyed = self.asked.iter().filter_map(|at| {
+            let (pod, shape) = (self.pods.get(*at)?, *self.shape_of.get(*at)?);
+            let amounts = (
+                size(shape, names::CPU).unwrap_or(0),
+                size(shape, names::MEMORY).unwrap_or(0),
+            );
+            Some((Reverse(amounts), pod.created, pod.uid.as_str(), *at))
+        });
+        let mut keyed: Vec<_> = keyed.collect();
+        keyed.sort_unstable();
+        keyed.into_iter().map(|(_, _, _, at)| at).collect()
     }
 
     /// One attempt with all its relaxations (scheduling 14-4). A shape that failed and saw no placement since fails again.

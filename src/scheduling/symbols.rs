@@ -95,7 +95,7 @@ impl Terms {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct KeyTable {
     name: Arc<str>,
     well_known: bool,
@@ -105,7 +105,7 @@ struct KeyTable {
 }
 
 /// The interned algebra.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Symbols {
     well_known: Arc<WellKnownLabels>,
     keys: Vec<KeyTable>,

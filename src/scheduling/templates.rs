@@ -13,7 +13,7 @@ use crate::resources::{ResourceList, names};
 use std::sync::Arc;
 
 /// A pool that can open claims.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Template {
     /// Place in the problem's pools.
     pub(super) pool: usize,

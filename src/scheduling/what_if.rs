@@ -1,12 +1,13 @@
 //! What would become of pods if machines went away (scheduling §24): disruption's question.
 //!
-//! Asks the solver over the same problem with some machines leaving. Relies on [`solve`]; called by disruption for each candidate. Machines
-//! and pods are shared, not copied; the preparation of the pass is still made anew for each question.
+//! Asks the solver over the same problem with some machines leaving, everything prepared anew: the definition of the answer, for a single
+//! question. Whoever asks many about one cluster prepares a [`Base`](super::Base) once, which answers the same. Relies on [`solve`].
 
 use super::pod::Pod;
 use super::problem::{Fate, Node, Ownership, Problem, Readiness};
 use super::results::{ExistingPlacement, Options, Results};
 use super::solve::solve;
+use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -43,12 +44,20 @@ pub fn what_if(
         .pods
         .extend(moved.iter().filter(|pod| !known.contains(pod.uid.as_str())).cloned());
     let results = solve(&asked, options, keep_going);
-    let deleted: BTreeSet<&str> = problem
-        .nodes
-        .iter()
-        .filter(|node| node.fate == Fate::Leaves)
+    let uncertain = uncertain(problem, &results, &deleted(problem));
+    WhatIf { results, uncertain }
+}
+
+/// The UIDs of the pods of machines that are being deleted anyway.
+pub(super) fn deleted(problem: &Problem) -> FxHashSet<&str> {
+    let leaving = problem.nodes.iter().filter(|node| node.fate == Fate::Leaves);
+    leaving
         .flat_map(|node| node.pods.iter().map(|pod| pod.uid.as_str()))
-        .collect();
+        .collect()
+}
+
+/// The placements that cannot be counted on (scheduling 24-5).
+pub(super) fn uncertain(problem: &Problem, results: &Results, deleted: &FxHashSet<&str>) -> Vec<(Arc<Pod>, String)> {
     let not_sure = |place: &&ExistingPlacement| {
         problem
             .nodes
@@ -59,8 +68,7 @@ pub fn what_if(
         let counted = place.pods.iter().filter(|pod| !deleted.contains(pod.uid.as_str()));
         counted.map(|pod| (Arc::clone(pod), place.name.clone()))
     });
-    let uncertain = uncertain.collect();
-    WhatIf { results, uncertain }
+    uncertain.collect()
 }
 
 #[cfg(test)]

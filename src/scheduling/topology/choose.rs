@@ -54,12 +54,6 @@ impl Group {
         }
     }
 
-    fn known(&self) -> impl Iterator<Item = (Value, i32)> {
-        self.domains
-            .iter()
-            .map(|domain| (*domain, self.count(*domain).unwrap_or(0)))
-    }
-
     fn choose_spread(&self, question: &Question, symbols: &Symbols) -> Choice {
         let own = i32::from(question.counts_itself);
         let skew = i64::from(self.rule.max_skew);
@@ -162,15 +156,18 @@ impl Group {
             return Choice::NotNow;
         }
         // Differs: upstream picks twice and may leave a claim with two domains (scheduling 17-13).
-        let first: Domains = self.domains.iter().copied().filter(|domain| fits(*domain)).collect();
+        let first: Domains = self
+            .known()
+            .map(|(domain, _)| domain)
+            .filter(|domain| fits(*domain))
+            .collect();
         if !first.is_empty() {
             return Choice::OneOf(first);
         }
         let allowed: Domains = self
-            .domains
-            .iter()
-            .copied()
-            .filter(|d| question.pod_allows(*d, symbols))
+            .known()
+            .map(|(domain, _)| domain)
+            .filter(|domain| question.pod_allows(*domain, symbols))
             .collect();
         if allowed.is_empty() {
             Choice::NotNow

@@ -4,6 +4,7 @@ use crate::scheduling::pod::Selector;
 use crate::scheduling::symbols::{Key, Set, Symbols, Value, Wish};
 use crate::scheduling::taints::{self, Taint, Toleration};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What a rule asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,60 +87,219 @@ pub(in crate::scheduling) struct Rule {
 impl Rule {
     /// Whether the rule's pods include one with these labels in this namespace (scheduling 17-2).
     pub(in crate::scheduling) fn selects(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
-        self.selector.as_ref().is_some_and(|selector| selector.matches(labels)) && self.namespaces.contains(namespace)
+        self.namespaces.contains(namespace) && self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
+    }
+
+    /// Whether its domains are only those that the pod which brings it has access to (scheduling 17-6).
+    pub(in crate::scheduling) const fn looks_at_taints(&self) -> bool {
+        !matches!(self.kind, Kind::Spread) || self.filter.tolerations.is_some()
     }
 }
 
-/// A domain that is not known to a group.
-const UNKNOWN: i32 = -1;
+/// Domains beyond which a group keeps an index of them.
+const FEW: usize = 16;
+
+/// No domain.
+const NOWHERE: u32 = u32::MAX;
 
 /// A rule and its counts.
+///
+/// The domains of hostname rules are the machines and claims on which something was counted: a machine without is known by being there, and
+/// no choice asks for it (scheduling 17-17).
 #[derive(Debug, Clone)]
 pub(in crate::scheduling) struct Group {
-    pub(in crate::scheduling) rule: Rule,
-    /// Known domains, in the order they became known.
-    pub(in crate::scheduling) domains: Vec<Value>,
-    counts: Vec<i32>,
+    pub(in crate::scheduling) rule: Arc<Rule>,
+    /// Known domains and the pods counted in each; first those that machines could have.
+    domains: Vec<(Value, i32)>,
+    /// How many of them machines could have.
+    possible: usize,
+    /// For each value its place among the domains, once there are more than a few.
+    places: Vec<u32>,
     /// Known domains with at least one pod.
     pub(in crate::scheduling) populated: usize,
 }
 
 impl Group {
-    pub(in crate::scheduling) const fn new(rule: Rule) -> Self {
-        Self {
+    /// A group with the domains that machines could have (scheduling 17-6).
+    pub(in crate::scheduling) fn new(rule: Arc<Rule>, possible: impl Iterator<Item = Value>) -> Self {
+        let mut group = Self {
             rule,
             domains: Vec::new(),
-            counts: Vec::new(),
+            possible: 0,
+            places: Vec::new(),
             populated: 0,
+        };
+        possible.for_each(|domain| group.register(domain));
+        group.possible = group.domains.len();
+        group
+    }
+
+    fn place(&self, domain: Value) -> Option<usize> {
+        if self.places.is_empty() {
+            return self.domains.iter().position(|(known, _)| *known == domain);
         }
+        let place = *self.places.get(domain.index())?;
+        (place != NOWHERE).then_some(place as usize)
+    }
+
+    /// The known domains with the pods counted in each.
+    pub(in crate::scheduling) fn known(&self) -> impl Iterator<Item = (Value, i32)> {
+        self.domains.iter().copied()
     }
 
     /// The pods counted in a domain; none when the domain is not known.
     pub(in crate::scheduling) fn count(&self, domain: Value) -> Option<i32> {
-        self.counts
-            .get(domain.index())
-            .copied()
-            .filter(|count| *count != UNKNOWN)
+        let (_, pods) = self.domains.get(self.place(domain)?)?;
+        Some(*pods)
+    }
+
+    /// Whether a domain is known although machines to come could not have it.
+    pub(in crate::scheduling) fn has_more_than_possible(&self) -> bool {
+        self.domains.len() > self.possible
     }
 
     /// Makes a domain known (scheduling 17-17).
     pub(in crate::scheduling) fn register(&mut self, domain: Value) {
-        let at = domain.index();
-        if at >= self.counts.len() {
-            self.counts.resize(at + 1, UNKNOWN);
+        self.registered(domain);
+    }
+
+    fn registered(&mut self, domain: Value) -> usize {
+        if let Some(place) = self.place(domain) {
+            return place;
         }
-        if let Some(count) = self.counts.get_mut(at).filter(|count| **count == UNKNOWN) {
-            *count = 0;
-            self.domains.push(domain);
+        let place = self.domains.len();
+        self.domains.push((domain, 0));
+        if !self.places.is_empty() {
+            self.index(place);
+        } else if place >= FEW {
+            (0..=place).for_each(|place| self.index(place));
+        }
+        place
+    }
+
+    fn index(&mut self, place: usize) {
+        let Some((domain, _)) = self.domains.get(place) else {
+            return;
+        };
+        if domain.index() >= self.places.len() {
+            self.places.resize(domain.index() + 1, NOWHERE);
+        }
+        if let Some(entry) = self.places.get_mut(domain.index()) {
+            *entry = u32::try_from(place).unwrap_or(NOWHERE);
         }
     }
 
-    /// Counts pods in a domain.
+    /// Counts pods in a domain, which becomes known.
     pub(in crate::scheduling) fn record(&mut self, domain: Value, pods: i32) {
-        self.register(domain);
-        if let Some(count) = self.counts.get_mut(domain.index()) {
+        let place = self.registered(domain);
+        if let Some((_, count)) = self.domains.get_mut(place) {
             self.populated += usize::from(*count == 0 && pods > 0);
             *count = count.saturating_add(pods);
+        }
+    }
+
+    /// Takes a pod out of a domain's count; says whether none is left there.
+    pub(in crate::scheduling) fn take(&mut self, domain: Value) -> bool {
+        let Some((_, count)) = self.place(domain).and_then(|place| self.domains.get_mut(place)) else {
+            return false;
+        };
+        let emptied = *count == 1;
+        *count -= i32::from(*count > 0);
+        self.populated -= usize::from(emptied);
+        emptied
+    }
+
+    /// Makes a domain unknown, unless machines could have it.
+    pub(in crate::scheduling) fn forget(&mut self, domain: Value) {
+        let Some(place) = self.place(domain).filter(|place| *place >= self.possible) else {
+            return;
+        };
+        let (_, count) = self.domains.swap_remove(place);
+        self.populated -= usize::from(count > 0);
+        if let Some(entry) = self.places.get_mut(domain.index()) {
+            *entry = NOWHERE;
+            self.index(place);
+        }
+    }
+
+    /// Sets a domain back to what it was; none: not known.
+    pub(in crate::scheduling) fn restore(&mut self, domain: Value, before: Option<i32>) {
+        let Some(before) = before else {
+            self.forget(domain);
+            return;
+        };
+        let place = self.registered(domain);
+        if let Some((_, count)) = self.domains.get_mut(place) {
+            self.populated -= usize::from(*count > 0);
+            self.populated += usize::from(before > 0);
+            *count = before;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheduling::symbols::Symbols;
+    use proptest::prelude::*;
+
+    fn group(possible: &[Value], symbols: &mut Symbols) -> Group {
+        let rule = Rule {
+            kind: Kind::Spread,
+            key: symbols.key("zone"),
+            namespaces: BTreeSet::new(),
+            selector: None,
+            max_skew: 1,
+            min_domains: None,
+            filter: Filter::default(),
+            brought_with: Vec::new(),
+        };
+        Group::new(Arc::new(rule), possible.iter().copied())
+    }
+
+    proptest! {
+        #[test]
+        fn counts_are_what_a_map_would_hold_and_can_be_set_back(
+            steps in proptest::collection::vec((0_usize..3, 0_usize..40), 0..120), half in 0_usize..120,
+        ) {
+            let mut symbols = Symbols::new(Arc::default());
+            let key = symbols.key("zone");
+            let values: Vec<Value> = (0..40).map(|n| symbols.value(key, &n.to_string())).collect();
+            let mut group = group(&values[..3], &mut symbols);
+            let mut expected: BTreeMap<Value, i32> = values[..3].iter().map(|value| (*value, 0)).collect();
+            let mut saved = (expected.clone(), Vec::new());
+            for (at, (what, which)) in steps.into_iter().enumerate() {
+                if at == half {
+                    saved = (expected.clone(), Vec::new());
+                }
+                let domain = values[which];
+                saved.1.push((domain, group.count(domain)));
+                match what {
+                    0 => {
+                        group.record(domain, 1);
+                        *expected.entry(domain).or_insert(0) += 1;
+                    }
+                    1 => {
+                        let emptied = group.take(domain);
+                        let count = expected.get_mut(&domain);
+                        prop_assert_eq!(emptied, count.as_deref() == Some(&1));
+                        count.into_iter().for_each(|count| *count -= i32::from(*count > 0));
+                    }
+                    _ => {
+                        group.forget(domain);
+                        if which >= 3 {
+                            expected.remove(&domain);
+                        }
+                    }
+                }
+                prop_assert_eq!(&group.known().collect::<BTreeMap<_, _>>(), &expected);
+                prop_assert_eq!(group.populated, expected.values().filter(|count| **count > 0).count());
+                prop_assert!(values.iter().all(|value| group.count(*value) == expected.get(value).copied()));
+            }
+            for (domain, before) in saved.1.into_iter().rev() {
+                group.restore(domain, before);
+            }
+            prop_assert_eq!(group.known().collect::<BTreeMap<_, _>>(), saved.0);
         }
     }
 }

@@ -7,5 +7,8 @@
 pub(super) mod choose;
 pub(super) mod group;
 pub(super) mod population;
+mod registry;
 pub(super) mod rules;
 pub(super) mod universe;
+
+pub(super) use registry::Registry;

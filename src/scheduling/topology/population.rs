@@ -5,6 +5,7 @@ use super::universe::Universe;
 use crate::scheduling::problem::{Fate, Node, NodeObject};
 use crate::scheduling::symbols::{Key, Set, Symbols, Value};
 use crate::scheduling::taints::Toleration;
+use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ impl Population {
     /// Counts the bound pods of the nodes; those of `excluded` (by UID) are being placed anew. `seen` says which labels any selector looks at.
     pub(in crate::scheduling) fn of(
         nodes: &[Arc<Node>],
-        excluded: &BTreeSet<&str>,
+        excluded: &FxHashSet<&str>,
         seen: &BTreeSet<String>,
         symbols: &mut Symbols,
     ) -> Self {
@@ -117,54 +118,70 @@ impl Population {
     /// brings the rule.
     pub(in crate::scheduling) fn group(
         &self,
-        rule: Rule,
+        rule: Arc<Rule>,
         tolerations: &[Toleration],
         universe: &Universe,
         symbols: &mut Symbols,
     ) -> Group {
-        let looks_at_taints = rule.kind != Kind::Spread || rule.filter.tolerations.is_some();
-        let mut group = Group::new(rule);
-        for domain in universe.domains(group.rule.key, looks_at_taints.then_some(tolerations)) {
-            group.register(domain);
-        }
+        let looked_at = rule.looks_at_taints().then_some(tolerations);
+        let mut group = Group::new(Arc::clone(&rule), universe.domains(rule.key, looked_at));
         // An inverse group knows only the domains that machines could have: upstream looks at no node when it makes one.
-        if group.rule.kind == Kind::InverseAntiAffinity {
+        if rule.kind == Kind::InverseAntiAffinity {
             return group;
         }
-        for (at, place) in self
-            .places
-            .iter()
-            .enumerate()
-            .filter(|(_, place)| place.fate == Fate::Stays)
-        {
-            let Some((object, set, host)) = place.object() else {
-                continue;
-            };
-            if let Some(domain) = self.label(at, group.rule.key, symbols)
-                && group.rule.filter.passes(&object.taints, set, host, symbols)
-            {
-                group.register(domain);
+        if rule.key != symbols.hostname() {
+            for at in 0..self.places.len() {
+                if let Some(domain) = self.shown(at, &rule, symbols) {
+                    group.register(domain);
+                }
             }
         }
         self.count(&mut group, symbols);
         group
     }
 
+    /// The domain that a staying node makes known to a rule that is not about hostnames (scheduling 17-7).
+    fn shown(&self, at: usize, rule: &Rule, symbols: &mut Symbols) -> Option<Value> {
+        let place = self.places.get(at).filter(|place| place.fate == Fate::Stays)?;
+        let (object, set, host) = place.object()?;
+        let domain = self.label(at, rule.key, symbols)?;
+        rule.filter.passes(&object.taints, set, host, symbols).then_some(domain)
+    }
+
+    /// Whether a staying node other than those gone makes the domain known to the rule.
+    pub(in crate::scheduling) fn still_shown(
+        &self,
+        domain: Value,
+        rule: &Rule,
+        gone: &[usize],
+        symbols: &mut Symbols,
+    ) -> bool {
+        (0..self.places.len()).any(|at| {
+            self.label(at, rule.key, symbols) == Some(domain)
+                && !gone.contains(&at)
+                && self.shown(at, rule, symbols).is_some()
+        })
+    }
+
     fn count(&self, group: &mut Group, symbols: &mut Symbols) {
-        for crowd in &self.crowds {
-            if !group.rule.selects(&crowd.namespace, &crowd.labels) {
-                continue;
-            }
+        let rule = Arc::clone(&group.rule);
+        for crowd in self
+            .crowds
+            .iter()
+            .filter(|crowd| rule.selects(&crowd.namespace, &crowd.labels))
+        {
             for (at, pods) in &crowd.nodes {
-                let Some((object, set, host)) = self.places.get(*at).and_then(Place::object) else {
-                    continue;
-                };
-                if group.rule.filter.passes(&object.taints, set, host, symbols)
-                    && let Some(domain) = self.domain(*at, group.rule.key, symbols)
-                {
+                if let Some(domain) = self.counted_in(*at, &rule, symbols) {
                     group.record(domain, *pods);
                 }
             }
         }
+    }
+
+    /// The domain in which a rule counts a node's pods; none when the node does not count (scheduling 17-8, 17-9).
+    pub(in crate::scheduling) fn counted_in(&self, at: usize, rule: &Rule, symbols: &mut Symbols) -> Option<Value> {
+        let (object, set, host) = self.places.get(at)?.object()?;
+        let passes = rule.filter.passes(&object.taints, set, host, symbols);
+        passes.then(|| self.domain(at, rule.key, symbols)).flatten()
     }
 }

@@ -73,6 +73,12 @@ impl Universe {
         }
     }
 
+    /// Whether all domains of a key can be had whatever a pod tolerates.
+    pub(in crate::scheduling) fn is_open(&self, key: Key) -> bool {
+        let known = self.0.get(&key).into_iter().flatten();
+        known.into_iter().all(|(_, access)| *access == Access::Open)
+    }
+
     /// The domains of a key; only those that the tolerations give access to, where there are any to look at (scheduling 17-6).
     pub(in crate::scheduling) fn domains<'a>(
         &'a self,
