@@ -10,11 +10,13 @@
 //! | [`nodepool`] | hash, counter, readiness, validation, registration health |
 //! | [`disruption`] | which nodes go voluntarily, and how |
 //! | [`eviction`] | asking pods to leave |
+//! | [`metrics`] | what is shown of objects: series, and Events of transitions |
 
 pub mod capacity;
 pub mod disruption;
 pub mod eviction;
 pub mod kit;
+pub mod metrics;
 pub mod node;
 pub mod nodeclaim;
 pub mod nodeclass;

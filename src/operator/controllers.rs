@@ -3,6 +3,7 @@
 //! Called once by the wiring. A controller begins when this process leads and the initial lists are in, so that it never takes "not
 //! listed yet" for "not there".
 
+use super::observability;
 use super::options::{MinValuesPolicy, Options, PreferencePolicy};
 use super::removal;
 use super::setup::Solving;
@@ -162,6 +163,7 @@ pub(super) fn start(starter: &mut Starter<'_>, options: &Options, clock: &Shared
     nodeclaims(starter, &kits, cores, Arc::clone(&orders));
     removal::start(starter, &kits, cores, orders);
     provisioning(starter, &kits, cores, options, seed);
+    observability::start(starter, &kits, options, clock);
 }
 
 /// What belongs to the provider: the class, prices, measurements, the bridge to nodes.

@@ -14,6 +14,7 @@ pub mod http;
 mod kubeconfig;
 pub mod logging;
 mod login;
+mod observability;
 pub mod options;
 mod parse;
 mod process;

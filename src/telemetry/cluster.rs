@@ -2,7 +2,7 @@
 //!
 //! Counted by the task that keeps the state.
 
-use super::{DeclareError, Exposition, Gauges, SeriesStore};
+use super::{DeclareError, Exposition, Gauges};
 
 /// What is counted of the cluster state.
 #[derive(Debug, Clone)]
@@ -13,8 +13,6 @@ pub struct ClusterMetrics {
     pub synced: Gauges<0>,
     /// No labels; seconds since the state is not synced, else 0.
     pub unsynced_seconds: Gauges<0>,
-    /// Label `resource_type`; 100 · requests / allocatable over all nodes.
-    pub utilization_percent: SeriesStore<1>,
 }
 
 impl ClusterMetrics {
@@ -32,11 +30,6 @@ impl ClusterMetrics {
                 "Time since the cluster state is not synced.",
                 [],
             )?,
-            utilization_percent: exposition.series(
-                "karpenter_cluster_utilization_percent",
-                "Share of the allocatable resources of all nodes that pods request.",
-                ["resource_type"],
-            ),
         })
     }
 }

@@ -1,19 +1,20 @@
 //! Metrics of status conditions, one set of families per kind (surface §5.6).
 //!
-//! Counted by the three condition controllers, which `DISABLE_CLUSTER_STATE_OBSERVABILITY` turns off (surface T28). The label that names the node class
+//! Counted by the condition controllers, which `DISABLE_CLUSTER_STATE_OBSERVABILITY` turns off (surface T28). The label that names the node class
 //! depends on the provider and comes from the wiring. [`LegacyConditionMetrics`] are the older families, still shown for NodeClaims and NodePools.
 
 use super::buckets::{DEFAULT, exponential};
-use super::{Counters, DeclareError, Exposition, Histograms, Sample, SeriesStore};
+use super::condition_gauges::{ConditionFamily, Objects, What};
+use super::{ConditionSample, Counters, DeclareError, Exposition, Histograms};
+use chrono::{DateTime, Utc};
+use std::sync::Arc;
 
-/// Condition families of a kind with `E` extra labels; `A`, `B`, `C` are `E` plus 2, 3 and 5, since the language cannot add them.
+/// Condition families of a kind with `E` extra labels; `A` and `B` are `E` plus 2 and 3, since the language cannot add them.
 #[derive(Debug, Clone)]
-pub struct ConditionMetrics<const E: usize, const A: usize, const B: usize, const C: usize> {
+pub struct ConditionMetrics<const E: usize, const A: usize, const B: usize> {
     transition_seconds: Histograms<A>,
     transitions: Counters<B>,
-    count: SeriesStore<C>,
-    current_seconds: SeriesStore<C>,
-    terminating_seconds: SeriesStore<A>,
+    objects: Objects,
     termination_seconds: Histograms<E>,
 }
 
@@ -24,19 +25,6 @@ pub struct ConditionKind<'a, const E: usize> {
     pub kind: &'a str,
     /// The extra labels.
     pub extras: [&'a str; E],
-}
-
-/// A present condition.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ConditionSample<'a> {
-    /// Its type.
-    pub condition: &'a str,
-    /// `True`, `False` or `Unknown`.
-    pub status: &'a str,
-    /// Its reason.
-    pub reason: &'a str,
-    /// Seconds since its last transition.
-    pub seconds: f64,
 }
 
 /// A condition that changed.
@@ -52,19 +40,26 @@ pub struct ConditionTransition<'a> {
     pub reason: &'a str,
 }
 
-impl<const E: usize, const A: usize, const B: usize, const C: usize> ConditionMetrics<E, A, B, C> {
+impl<const E: usize, const A: usize, const B: usize> ConditionMetrics<E, A, B> {
     /// The sums that the language cannot make; a wrong type argument does not compile.
-    const SUMS: () = assert!(
-        A == E + 2 && B == E + 3 && C == E + 5,
-        "A, B and C are E plus 2, 3 and 5"
-    );
+    const SUMS: () = assert!(A == E + 2 && B == E + 3, "A and B are E plus 2 and 3");
 
     /// Declares the families of `kind`.
     pub fn new(exposition: &Exposition, kind: ConditionKind<'_, E>) -> Result<Self, DeclareError> {
         let () = Self::SUMS;
         let name = |suffix: &str| format!("operator_{}_{suffix}", kind.kind);
         let buckets = exponential(0.5, 2.0, 15);
-        let series = ["namespace", "name", "type", "status", "reason"];
+        let objects = Objects::default();
+        for (suffix, help, what) in GAUGES {
+            let family = ConditionFamily {
+                name: name(suffix),
+                help,
+                what,
+                kinds: vec![(Vec::new(), objects.clone())],
+                extras: kind.extras.map(str::to_owned).to_vec(),
+            };
+            declare(exposition, family);
+        }
         Ok(Self {
             transition_seconds: exposition.histograms(
                 &name("status_condition_transition_seconds"),
@@ -77,21 +72,7 @@ impl<const E: usize, const A: usize, const B: usize, const C: usize> ConditionMe
                 "Transitions of conditions.",
                 join(["type", "status", "reason"], kind.extras),
             )?,
-            count: exposition.series(
-                &name("status_condition_count"),
-                "Conditions present.",
-                join(series, kind.extras),
-            ),
-            current_seconds: exposition.series(
-                &name("status_condition_current_status_seconds"),
-                "Time since the last transition of a condition.",
-                join(series, kind.extras),
-            ),
-            terminating_seconds: exposition.series(
-                &name("termination_current_time_seconds"),
-                "Time since the deletion of an object that is still there.",
-                join(["namespace", "name"], kind.extras),
-            ),
+            objects,
             termination_seconds: exposition.histograms(
                 &name("termination_duration_seconds"),
                 "Time from the deletion of an object to its end.",
@@ -101,34 +82,15 @@ impl<const E: usize, const A: usize, const B: usize, const C: usize> ConditionMe
         })
     }
 
-    /// Replaces what is shown of a cluster-scoped object. `deleting_for` is the time since its deletion in seconds, if it is being deleted.
-    pub fn show<'a>(
+    /// Replaces what is shown of a cluster-scoped object. `deleting` is when it was asked to go, if it was.
+    pub fn show(
         &self,
-        name: &'a str,
-        extras: [&'a str; E],
-        conditions: &[ConditionSample<'a>],
-        deleting_for: Option<f64>,
+        name: &str,
+        extras: [&str; E],
+        conditions: &[ConditionSample<'_>],
+        deleting: Option<DateTime<Utc>>,
     ) {
-        let labels = |c: &ConditionSample<'a>| join(["", name, c.condition, c.status, c.reason], extras);
-        let present = conditions.iter();
-        self.count.replace(
-            name,
-            present.clone().map(|c| Sample {
-                labels: labels(c),
-                value: 1.0,
-            }),
-        );
-        self.current_seconds.replace(
-            name,
-            present.map(|c| Sample {
-                labels: labels(c),
-                value: c.seconds,
-            }),
-        );
-        match deleting_for {
-            Some(seconds) => self.terminating_seconds.set(name, join(["", name], extras), seconds),
-            None => self.terminating_seconds.remove(name),
-        }
+        self.objects.show(name, extras, conditions, deleting);
     }
 
     /// Counts a transition.
@@ -141,97 +103,96 @@ impl<const E: usize, const A: usize, const B: usize, const C: usize> ConditionMe
         self.transitions.increment(labels);
     }
 
-    /// Removes what is shown of an object that is gone, and counts its removal if it was being deleted.
+    /// Removes what is shown of an object that is gone, and counts its removal if it was being deleted for so many seconds.
     pub fn gone(&self, name: &str, extras: [&str; E], deleting_for: Option<f64>) {
-        self.count.remove(name);
-        self.current_seconds.remove(name);
-        self.terminating_seconds.remove(name);
+        self.objects.remove(name);
         if let Some(seconds) = deleting_for {
             self.termination_seconds.observe(extras, seconds);
         }
     }
 }
 
-/// The families without a kind in their name, shown for NodeClaims and NodePools only (surface §5.6).
+/// Suffix and meaning of the gauges.
+const GAUGES: [(&str, &str, What); 3] = [
+    ("status_condition_count", "Conditions present.", What::Present),
+    (
+        "status_condition_current_status_seconds",
+        "Time since the last transition of a condition.",
+        What::Ages,
+    ),
+    (
+        "termination_current_time_seconds",
+        "Time since the deletion of an object that is still there.",
+        What::Deleting,
+    ),
+];
+
+fn declare(exposition: &Exposition, family: ConditionFamily) {
+    let first = family
+        .kinds
+        .first()
+        .map(|(first, _)| first.iter().map(|(label, _)| *label));
+    let labels: Vec<&str> = first
+        .into_iter()
+        .flatten()
+        .chain(family.what.labels().iter().copied())
+        .chain(family.extras.iter().map(String::as_str))
+        .collect();
+    let (name, help) = (family.name.clone(), family.help);
+    let labels: Vec<String> = labels.into_iter().map(str::to_owned).collect();
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    exposition.written(&name, help, &labels, Arc::new(family));
+}
+
+/// The families without a kind in their name, shown for NodeClaims and NodePools only (surface §5.6). What objects have now comes from the
+/// kinds' own metrics.
 #[derive(Debug, Clone)]
 pub struct LegacyConditionMetrics {
     transition_seconds: Histograms<4>,
     transitions: Counters<5>,
-    count: SeriesStore<7>,
-    current_seconds: SeriesStore<7>,
-    terminating_seconds: SeriesStore<4>,
     termination_seconds: Histograms<2>,
 }
 
 impl LegacyConditionMetrics {
-    /// Declares the families.
-    pub fn new(exposition: &Exposition) -> Result<Self, DeclareError> {
-        let series = ["group", "kind", "namespace", "name", "type", "status", "reason"];
+    /// Declares the families, over the objects of both kinds.
+    pub fn new(
+        exposition: &Exposition,
+        claims: &ConditionMetrics<2, 4, 5>,
+        pools: &ConditionMetrics<0, 2, 3>,
+    ) -> Result<Self, DeclareError> {
+        let of = |kind: &str| vec![("group", GROUP.to_owned()), ("kind", kind.to_owned())];
+        for (suffix, _, what) in GAUGES {
+            let family = ConditionFamily {
+                name: format!("operator_{suffix}"),
+                help: DEPRECATED,
+                what,
+                kinds: vec![
+                    (of("NodeClaim"), claims.objects.clone()),
+                    (of("NodePool"), pools.objects.clone()),
+                ],
+                extras: Vec::new(),
+            };
+            declare(exposition, family);
+        }
         Ok(Self {
             transition_seconds: exposition.histograms(
                 "operator_status_condition_transition_seconds",
-                "Deprecated: see the family of the kind.",
+                DEPRECATED,
                 ["group", "kind", "type", "status"],
                 DEFAULT,
             )?,
             transitions: exposition.counters(
                 "operator_status_condition_transitions_total",
-                "Deprecated: see the family of the kind.",
+                DEPRECATED,
                 ["group", "kind", "type", "status", "reason"],
             )?,
-            count: exposition.series(
-                "operator_status_condition_count",
-                "Deprecated: see the family of the kind.",
-                series,
-            ),
-            current_seconds: exposition.series(
-                "operator_status_condition_current_status_seconds",
-                "Deprecated: see the family of the kind.",
-                series,
-            ),
-            terminating_seconds: exposition.series(
-                "operator_termination_current_time_seconds",
-                "Deprecated: see the family of the kind.",
-                ["group", "kind", "namespace", "name"],
-            ),
             termination_seconds: exposition.histograms(
                 "operator_termination_duration_seconds",
-                "Deprecated: see the family of the kind.",
+                DEPRECATED,
                 ["group", "kind"],
                 DEFAULT,
             )?,
         })
-    }
-
-    /// Replaces what is shown of a cluster-scoped object of group `karpenter.sh`.
-    pub fn show<'a>(
-        &self,
-        kind: &'a str,
-        name: &'a str,
-        conditions: &[ConditionSample<'a>],
-        deleting_for: Option<f64>,
-    ) {
-        let object = format!("{kind}/{name}");
-        let labels = |c: &ConditionSample<'a>| [GROUP, kind, "", name, c.condition, c.status, c.reason];
-        let present = conditions.iter();
-        self.count.replace(
-            &object,
-            present.clone().map(|c| Sample {
-                labels: labels(c),
-                value: 1.0,
-            }),
-        );
-        self.current_seconds.replace(
-            &object,
-            present.map(|c| Sample {
-                labels: labels(c),
-                value: c.seconds,
-            }),
-        );
-        match deleting_for {
-            Some(seconds) => self.terminating_seconds.set(&object, [GROUP, kind, "", name], seconds),
-            None => self.terminating_seconds.remove(&object),
-        }
     }
 
     /// Counts a transition.
@@ -244,19 +205,14 @@ impl LegacyConditionMetrics {
             .increment([GROUP, kind, transition.condition, transition.status, transition.reason]);
     }
 
-    /// Removes what is shown of an object that is gone, and counts its removal if it was being deleted.
-    pub fn gone(&self, kind: &str, name: &str, deleting_for: Option<f64>) {
-        let object = format!("{kind}/{name}");
-        self.count.remove(&object);
-        self.current_seconds.remove(&object);
-        self.terminating_seconds.remove(&object);
-        if let Some(seconds) = deleting_for {
-            self.termination_seconds.observe([GROUP, kind], seconds);
-        }
+    /// Counts the removal of an object that was being deleted for so many seconds.
+    pub fn gone(&self, kind: &str, deleting_for: f64) {
+        self.termination_seconds.observe([GROUP, kind], deleting_for);
     }
 }
 
 const GROUP: &str = "karpenter.sh";
+const DEPRECATED: &str = "Deprecated: see the family of the kind.";
 
 /// The labels of both, in this order. `N` is the sum of the lengths.
 fn join<'a, const A: usize, const B: usize, const N: usize>(first: [&'a str; A], second: [&'a str; B]) -> [&'a str; N] {
@@ -269,7 +225,7 @@ mod tests {
     use super::*;
     use chrono::DateTime;
 
-    type Claims = ConditionMetrics<1, 3, 4, 6>;
+    type Claims = ConditionMetrics<1, 3, 4>;
 
     fn claims() -> (Exposition, Claims) {
         let exposition = Exposition::new();
@@ -313,10 +269,15 @@ mod tests {
             condition: "Ready",
             status: "True",
             reason: "Ready",
-            seconds: 3.0,
+            since: Some(DateTime::UNIX_EPOCH),
         };
-        claims.show("default-abcde", ["default"], &[ready], Some(1.0));
-        let shown = exposition.render(DateTime::UNIX_EPOCH).unwrap();
+        claims.show("default-abcde", ["default"], &[ready], Some(DateTime::UNIX_EPOCH));
+        let later = DateTime::UNIX_EPOCH + chrono::TimeDelta::seconds(3);
+        let shown = exposition.render(later).unwrap();
+        assert!(
+            shown.contains("operator_nodeclaim_termination_current_time_seconds{namespace=\"\",name=\"default-abcde\",karpenter_sh_nodepool=\"default\"} 3"),
+            "{shown}"
+        );
         assert!(shown.contains("operator_nodeclaim_status_condition_current_status_seconds{namespace=\"\",name=\"default-abcde\",type=\"Ready\",status=\"True\",reason=\"Ready\",karpenter_sh_nodepool=\"default\"} 3"), "{shown}");
         claims.gone("default-abcde", ["default"], Some(2.0));
         let text = exposition.render(DateTime::UNIX_EPOCH).unwrap();
@@ -325,5 +286,43 @@ mod tests {
             text.contains("operator_nodeclaim_termination_duration_seconds_sum{karpenter_sh_nodepool=\"default\"} 2"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_older_families_show_the_same_objects_of_both_kinds_without_extra_labels() {
+        let exposition = Exposition::new();
+        let claims = ConditionMetrics::new(
+            &exposition,
+            ConditionKind {
+                kind: "nodeclaim",
+                extras: ["class", "karpenter_sh_nodepool"],
+            },
+        )
+        .unwrap();
+        let pools = ConditionMetrics::new(
+            &exposition,
+            ConditionKind {
+                kind: "nodepool",
+                extras: [],
+            },
+        )
+        .unwrap();
+        LegacyConditionMetrics::new(&exposition, &claims, &pools).unwrap();
+        let ready = ConditionSample {
+            condition: "Ready",
+            status: "True",
+            reason: "Ready",
+            since: None,
+        };
+        claims.show("c", ["k", "p"], &[ready], None);
+        pools.show("p", [], &[ready], None);
+        let text = exposition.render(DateTime::UNIX_EPOCH).unwrap();
+        for (kind, name) in [("NodeClaim", "c"), ("NodePool", "p")] {
+            let expected = format!(
+                "operator_status_condition_count{{group=\"karpenter.sh\",kind=\"{kind}\",namespace=\"\",name=\"{name}\",type=\"Ready\",status=\"True\",reason=\"Ready\"}} 1"
+            );
+            assert!(text.contains(&expected), "{expected} is not in\n{text}");
+        }
+        assert!(!text.contains("current_status_seconds"), "{text}");
     }
 }

@@ -4,6 +4,7 @@
 //! ([`SeriesStore`]), and summaries. Every declaration is recorded, so a test can compare all of them with what upstream shows, also those that have no
 //! series yet. The wiring makes one per process; tests make as many as they like.
 
+use super::series::Shown;
 use super::text;
 use super::{Counters, Gauges, Histograms, SeriesStore, Summaries};
 use chrono::{DateTime, Utc};
@@ -169,10 +170,25 @@ impl Exposition {
 
     /// Declares a family of gauges that describe objects and go with them.
     pub fn series<const N: usize>(&self, name: &str, help: &str, labels: [&str; N]) -> SeriesStore<N> {
-        let store = SeriesStore::new(name, help, labels);
+        self.store(name, help, labels, Shown::Values)
+    }
+
+    /// Declares a family of gauges that show how old something of an object is.
+    pub fn ages<const N: usize>(&self, name: &str, help: &str, labels: [&str; N]) -> SeriesStore<N> {
+        self.store(name, help, labels, Shown::Ages)
+    }
+
+    fn store<const N: usize>(&self, name: &str, help: &str, labels: [&str; N], shown: Shown) -> SeriesStore<N> {
+        let store = SeriesStore::new(name, help, labels, shown);
         self.record(name, Kind::Gauge, help, &labels, &[]);
         self.add(Arc::new(store.clone()));
         store
+    }
+
+    /// Declares a family of gauges that writes its own text.
+    pub(super) fn written(&self, name: &str, help: &str, labels: &[&str], family: Arc<dyn Family>) {
+        self.record(name, Kind::Gauge, help, labels, &[]);
+        self.add(family);
     }
 
     fn register(&self, name: &str, collector: Box<dyn prometheus::core::Collector>) -> Result<(), DeclareError> {

@@ -29,13 +29,13 @@ pub struct Metrics {
     /// The price feed and what is on offer.
     pub prices: PriceMetrics,
     /// Conditions of NodeClaims; extra labels: the node class, the NodePool.
-    pub nodeclaim_conditions: ConditionMetrics<2, 4, 5, 7>,
+    pub nodeclaim_conditions: ConditionMetrics<2, 4, 5>,
     /// Conditions of nodes; extra labels: the node class, whether it is initialized, the NodePool.
-    pub node_conditions: ConditionMetrics<3, 5, 6, 8>,
+    pub node_conditions: ConditionMetrics<3, 5, 6>,
     /// Conditions of NodePools.
-    pub nodepool_conditions: ConditionMetrics<0, 2, 3, 5>,
+    pub nodepool_conditions: ConditionMetrics<0, 2, 3>,
     /// Conditions of node classes.
-    pub nodeclass_conditions: ConditionMetrics<0, 2, 3, 5>,
+    pub nodeclass_conditions: ConditionMetrics<0, 2, 3>,
     /// The older families of NodeClaims and NodePools.
     pub legacy_conditions: LegacyConditionMetrics,
 }
@@ -72,6 +72,20 @@ impl Metrics {
             kind: build.node_class_kind,
             extras: [],
         };
+        let claim_kind = ConditionKind {
+            kind: "nodeclaim",
+            extras: [class, pool],
+        };
+        let pool_kind = ConditionKind {
+            kind: "nodepool",
+            extras: [],
+        };
+        let node_kind = ConditionKind {
+            kind: "node",
+            extras: node_extras,
+        };
+        let nodeclaim_conditions = ConditionMetrics::new(exposition, claim_kind)?;
+        let nodepool_conditions = ConditionMetrics::new(exposition, pool_kind)?;
         Ok(Self {
             nodeclaims: NodeClaimMetrics::new(exposition)?,
             nodes: NodeMetrics::new(exposition)?,
@@ -82,29 +96,11 @@ impl Metrics {
             cluster: ClusterMetrics::new(exposition)?,
             cloudprovider: CloudProviderMetrics::new(exposition)?,
             prices: PriceMetrics::new(exposition)?,
-            nodeclaim_conditions: ConditionMetrics::new(
-                exposition,
-                ConditionKind {
-                    kind: "nodeclaim",
-                    extras: [class, pool],
-                },
-            )?,
-            node_conditions: ConditionMetrics::new(
-                exposition,
-                ConditionKind {
-                    kind: "node",
-                    extras: node_extras,
-                },
-            )?,
-            nodepool_conditions: ConditionMetrics::new(
-                exposition,
-                ConditionKind {
-                    kind: "nodepool",
-                    extras: [],
-                },
-            )?,
+            legacy_conditions: LegacyConditionMetrics::new(exposition, &nodeclaim_conditions, &nodepool_conditions)?,
+            nodeclaim_conditions,
+            node_conditions: ConditionMetrics::new(exposition, node_kind)?,
+            nodepool_conditions,
             nodeclass_conditions: ConditionMetrics::new(exposition, class_kind)?,
-            legacy_conditions: LegacyConditionMetrics::new(exposition)?,
         })
     }
 }

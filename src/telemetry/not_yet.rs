@@ -26,9 +26,6 @@ pub const NOT_YET: &[(&str, Absent)] = &[
     ("karpenter_interruption_received_messages_total", Absent::NotBuiltYet),
     // node repair
     ("karpenter_nodeclaims_unhealthy_disrupted_total", Absent::NotBuiltYet),
-    // the cost of a NodePool and its tracker
-    ("karpenter_nodepools_cost_total", Absent::NotBuiltYet),
-    ("karpenter_nodepools_cost_tracker_errors_total", Absent::NotBuiltYet),
     // consolidation of nodes that are not empty
     (
         "karpenter_voluntary_disruption_consolidation_timeouts_total",

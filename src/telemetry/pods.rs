@@ -4,6 +4,8 @@
 //! decisions by the provisioning controller.
 
 use super::buckets::DURATIONS;
+use super::decisions::PodDecisions;
+use super::pod_states::PodStates;
 use super::{Counters, DeclareError, Exposition, Histograms, SeriesStore, Summaries};
 
 /// Labels of `karpenter_pods_state`, in the order in which values are given.
@@ -26,7 +28,7 @@ pub const POD_STATE_LABELS: [&str; 12] = [
 #[derive(Debug, Clone)]
 pub struct PodMetrics {
     /// [`POD_STATE_LABELS`]; 1 for every pod.
-    pub state: SeriesStore<12>,
+    pub state: PodStates,
     /// No labels; creation to Ready of pods that were seen pending. A summary (surface T8).
     pub startup_seconds: Summaries<0>,
     /// Labels `name`, `namespace`; age of a pod that is not Ready yet.
@@ -43,10 +45,8 @@ pub struct PodMetrics {
     pub provisioning_unstarted_seconds: SeriesStore<2>,
     /// Labels `name`, `namespace`; the running value of the binding.
     pub provisioning_unbound_seconds: SeriesStore<2>,
-    /// Labels `name`, `namespace`; seen by Karpenter, nothing decided yet.
-    pub provisioning_undecided_seconds: SeriesStore<2>,
-    /// No labels; seen by Karpenter to first decision.
-    pub decision_seconds: Histograms<0>,
+    /// Pods that passes were about; counts how long decisions take (no labels) and shows what is undecided (labels `name`, `namespace`).
+    pub decisions: PodDecisions,
     /// Label `code`: the HTTP status, `200` on success.
     pub eviction_requests: Counters<1>,
     /// Label `reason`: the disruption reason in the API's spelling, `Forceful Termination`, or empty.
@@ -56,14 +56,10 @@ pub struct PodMetrics {
 impl PodMetrics {
     /// Declares the families.
     pub fn new(exposition: &Exposition) -> Result<Self, DeclareError> {
-        let per_pod = |name: &str, help: &str| exposition.series(name, help, ["name", "namespace"]);
+        let per_pod = |name: &str, help: &str| exposition.ages(name, help, ["name", "namespace"]);
         let durations = |name: &str, help: &str| exposition.histograms(name, help, [], DURATIONS);
         Ok(Self {
-            state: exposition.series(
-                "karpenter_pods_state",
-                "Pods, where they are and how they are.",
-                POD_STATE_LABELS,
-            ),
+            state: PodStates::new(exposition),
             startup_seconds: exposition.summaries(
                 "karpenter_pods_startup_duration_seconds",
                 "Time from the creation of a pod to Ready.",
@@ -97,14 +93,16 @@ impl PodMetrics {
                 "karpenter_pods_provisioning_unbound_time_seconds",
                 "Time since a pod that is not bound yet was judged schedulable.",
             ),
-            provisioning_undecided_seconds: per_pod(
-                "karpenter_pods_provisioning_scheduling_undecided_time_seconds",
-                "Time since a pod without decision was first seen.",
+            decisions: PodDecisions::new(
+                per_pod(
+                    "karpenter_pods_provisioning_scheduling_undecided_time_seconds",
+                    "Time since a pod without decision was first seen.",
+                ),
+                durations(
+                    "karpenter_pods_scheduling_decision_duration_seconds",
+                    "Time from first seeing a pod to the first decision.",
+                )?,
             ),
-            decision_seconds: durations(
-                "karpenter_pods_scheduling_decision_duration_seconds",
-                "Time from first seeing a pod to the first decision.",
-            )?,
             eviction_requests: exposition.counters(
                 "karpenter_pods_eviction_requests_total",
                 "Evictions asked for, by HTTP status.",

@@ -35,7 +35,7 @@ impl SchedulerMetrics {
                 "Pods left in the present simulation.",
                 ["controller", "scheduling_id"],
             ),
-            unfinished_work_seconds: exposition.series(
+            unfinished_work_seconds: exposition.ages(
                 "karpenter_scheduler_unfinished_work_seconds",
                 "Duration so far of the present simulation.",
                 ["controller", "scheduling_id"],

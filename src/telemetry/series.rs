@@ -3,7 +3,7 @@
 //! A pod, node or pool has a handful of series whose labels change during its life. [`SeriesStore`] replaces all series of an object at once and removes
 //! them with it, so nothing stale stays behind. It is compact on purpose: 15,000 pods with twelve labels each are a few megabytes here, and some
 //! twenty in a `prometheus::GaugeVec`. It is bounded: past [`LIMIT`] objects new ones are refused and counted
-//! (`karpenter_telemetry_series_refused_total`).
+//! (`karpenter_telemetry_series_refused_total`). A store of ages holds since when, and shows how long that is at the moment of the scrape.
 
 use super::exposition::Family;
 use super::text;
@@ -23,12 +23,22 @@ pub struct Sample<'a, const N: usize> {
     pub value: f64,
 }
 
+/// What the values of a store are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// Shown as they are.
+    Values,
+    /// Instants in Unix seconds, of which the age is shown.
+    Ages,
+}
+
 /// A family of gauges with `N` labels whose series belong to objects.
 #[derive(Debug, Clone)]
 pub struct SeriesStore<const N: usize> {
     name: Arc<str>,
     help: Arc<str>,
     labels: Arc<[String; N]>,
+    shown: Shown,
     limit: usize,
     inner: Arc<Mutex<Inner>>,
 }
@@ -47,15 +57,16 @@ struct Stored {
 }
 
 impl<const N: usize> SeriesStore<N> {
-    pub(super) fn new(name: &str, help: &str, labels: [&str; N]) -> Self {
-        Self::bounded(name, help, labels, LIMIT)
+    pub(super) fn new(name: &str, help: &str, labels: [&str; N], shown: Shown) -> Self {
+        Self::bounded(name, help, labels, shown, LIMIT)
     }
 
-    fn bounded(name: &str, help: &str, labels: [&str; N], limit: usize) -> Self {
+    fn bounded(name: &str, help: &str, labels: [&str; N], shown: Shown, limit: usize) -> Self {
         Self {
             name: name.into(),
             help: help.into(),
             labels: Arc::new(labels.map(str::to_owned)),
+            shown,
             limit,
             inner: Arc::default(),
         }
@@ -77,6 +88,11 @@ impl<const N: usize> SeriesStore<N> {
     /// Replaces the series of `object` by a single one.
     pub fn set(&self, object: &str, labels: [&str; N], value: f64) {
         self.replace(object, [Sample { labels, value }]);
+    }
+
+    /// Replaces the series of `object` in a store of ages by one that began then.
+    pub fn set_since(&self, object: &str, labels: [&str; N], since: DateTime<Utc>) {
+        self.set(object, labels, text::instant(since));
     }
 
     /// Removes all series of `object`.
@@ -106,14 +122,18 @@ impl<const N: usize> SeriesStore<N> {
 }
 
 impl<const N: usize> Family for SeriesStore<N> {
-    fn write(&self, out: &mut String, _now: DateTime<Utc>) {
+    fn write(&self, out: &mut String, now: DateTime<Utc>) {
         let inner = self.lock();
         if inner.objects.values().any(|series| !series.is_empty()) {
             text::header(out, &self.name, &self.help, "gauge");
         }
         for series in inner.objects.values().flatten() {
             let names = self.labels.iter().map(String::as_str);
-            text::sample(out, &self.name, names.zip(series.labels.split('\n')), series.value);
+            let value = match self.shown {
+                Shown::Values => series.value,
+                Shown::Ages => text::age(series.value, now),
+            };
+            text::sample(out, &self.name, names.zip(series.labels.split('\n')), value);
         }
     }
 
@@ -124,15 +144,8 @@ impl<const N: usize> Family for SeriesStore<N> {
 }
 
 fn store<const N: usize>(sample: &Sample<'_, N>) -> Stored {
-    let mut joined = String::with_capacity(sample.labels.iter().map(|value| value.len() + 1).sum());
-    for (position, value) in sample.labels.iter().enumerate() {
-        if position > 0 {
-            joined.push('\n');
-        }
-        text::escape(&mut joined, value);
-    }
     Stored {
-        labels: joined.into(),
+        labels: text::joined(sample.labels),
         value: sample.value,
     }
 }
@@ -149,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_series_of_an_object_are_replaced_together() {
-        let store = SeriesStore::new("m", "Help.", ["name", "phase"]);
+        let store = SeriesStore::new("m", "Help.", ["name", "phase"], Shown::Values);
         store.replace(
             "uid-1",
             [
@@ -171,8 +184,23 @@ mod tests {
     }
 
     #[test]
+    fn an_age_grows_between_scrapes_by_itself_and_is_never_negative() {
+        let store = SeriesStore::new("m", "Help.", ["name"], Shown::Ages);
+        let at = |millis: i64| DateTime::from_timestamp_millis(1_750_000_000_000 + millis).unwrap();
+        store.set_since("1", ["a"], at(0));
+        let shown = |millis| {
+            let mut out = String::new();
+            store.write(&mut out, at(millis));
+            out.lines().last().unwrap().to_owned()
+        };
+        assert_eq!(shown(1500), "m{name=\"a\"} 1.5");
+        assert_eq!(shown(61_000), "m{name=\"a\"} 61");
+        assert_eq!(shown(-1), "m{name=\"a\"} 0");
+    }
+
+    #[test]
     fn a_removed_object_leaves_nothing_behind() {
-        let store = SeriesStore::new("m", "Help.", ["name"]);
+        let store = SeriesStore::new("m", "Help.", ["name"], Shown::Values);
         store.set("uid-1", ["a"], 1.0);
         store.remove("uid-1");
         assert!(store.is_empty());
@@ -181,7 +209,7 @@ mod tests {
 
     #[test]
     fn hostile_label_values_stay_inside_their_quotes() {
-        let store = SeriesStore::new("m", "Help.", ["a", "b"]);
+        let store = SeriesStore::new("m", "Help.", ["a", "b"], Shown::Values);
         store.set("x", ["1\"}\n2", "\\"], 1.0);
         assert!(
             rendered(&store).ends_with("m{a=\"1\\\"}\\n2\",b=\"\\\\\"} 1\n"),
@@ -192,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_full_store_refuses_new_objects_says_so_and_still_updates_old_ones() {
-        let store = SeriesStore::bounded("m", "Help.", ["name"], 1);
+        let store = SeriesStore::bounded("m", "Help.", ["name"], Shown::Values, 1);
         store.set("1", ["a"], 1.0);
         store.set("2", ["b"], 1.0);
         store.set("1", ["a"], 7.0);

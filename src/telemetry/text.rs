@@ -2,6 +2,7 @@
 //!
 //! Used by [`SeriesStore`](super::SeriesStore) and [`Summaries`](super::Summaries); the families kept by the `prometheus` crate are written by it.
 
+use chrono::{DateTime, Utc};
 use std::fmt::Write as _;
 
 /// Writes the two comment lines that open a family.
@@ -23,6 +24,18 @@ pub(super) fn escape(out: &mut String, value: &str) {
     }
 }
 
+/// Escaped label values joined by newlines, of which an escaped value has none.
+pub(super) fn joined<const N: usize>(values: [&str; N]) -> Box<str> {
+    let mut joined = String::with_capacity(values.iter().map(|value| value.len() + 1).sum());
+    for (position, value) in values.iter().enumerate() {
+        if position > 0 {
+            joined.push('\n');
+        }
+        escape(&mut joined, value);
+    }
+    joined.into()
+}
+
 /// Appends one sample; the label values are already escaped.
 pub(super) fn sample<'a>(out: &mut String, name: &str, labels: impl Iterator<Item = (&'a str, &'a str)>, value: f64) {
     out.push_str(name);
@@ -38,6 +51,44 @@ pub(super) fn sample<'a>(out: &mut String, name: &str, labels: impl Iterator<Ite
     out.push(' ');
     number(out, value);
     out.push('\n');
+}
+
+/// Appends one sample; the label values are escaped on the way.
+pub(super) fn raw_sample<'a>(
+    out: &mut String,
+    name: &str,
+    labels: impl Iterator<Item = (&'a str, &'a str)>,
+    value: f64,
+) {
+    out.push_str(name);
+    let mut opened = false;
+    for (label, text) in labels {
+        out.push(if opened { ',' } else { '{' });
+        opened = true;
+        out.push_str(label);
+        out.push_str("=\"");
+        escape(out, text);
+        out.push('"');
+    }
+    if opened {
+        out.push('}');
+    }
+    out.push(' ');
+    number(out, value);
+    out.push('\n');
+}
+
+/// An instant as the number that ages are counted from.
+#[allow(clippy::cast_precision_loss)] // microseconds of this century, below 2^52
+pub(super) fn instant(at: DateTime<Utc>) -> f64 {
+    at.timestamp_micros() as f64 / 1e6
+}
+
+/// Seconds since then, never negative: clocks of other machines may be ahead of ours.
+pub(super) fn age(since: f64, now: DateTime<Utc>) -> f64 {
+    let exact = (instant(now) - since).max(0.0);
+    // milliseconds: what a subtraction leaves below them is noise
+    (exact * 1e3).round() / 1e3
 }
 
 /// Appends a number in the spelling that every Prometheus parser takes.

@@ -1,6 +1,7 @@
 //! NodePools and NodeClaims are kept whole (there are few), NodeClasses by what every provider's class has.
 
-use crate::api::{NodeClaim, NodeOverlay, NodePool, conditions};
+use super::node::NodeCondition;
+use crate::api::{NodeClaim, NodeOverlay, NodePool, conditions, time};
 use crate::cluster::object::{Entry, Meta};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
@@ -54,6 +55,8 @@ pub struct ClassFacts {
     pub metadata: ObjectMeta,
     /// The `Ready` condition, if there is one.
     pub ready: Option<ClassReady>,
+    /// All its conditions.
+    pub conditions: Vec<NodeCondition>,
 }
 
 /// The `Ready` condition of a NodeClass.
@@ -94,16 +97,33 @@ struct AnyCondition {
     rest: BTreeMap<String, serde_json::Value>,
 }
 
+impl AnyCondition {
+    fn text(&self, field: &str) -> &str {
+        self.rest
+            .get(field)
+            .and_then(serde_json::Value::as_str)
+            .unwrap_or_default()
+    }
+
+    fn seen(&self) -> NodeCondition {
+        NodeCondition {
+            type_: self.type_.clone(),
+            status: self.text("status").to_owned(),
+            reason: self.text("reason").to_owned(),
+            message: self.text("message").to_owned(),
+            since: time::parse_rfc3339(self.text("lastTransitionTime")),
+        }
+    }
+}
+
 impl ClassEntry {
     /// Reads any object that has metadata and perhaps conditions; `scope` is the watch's class.
     pub fn read(scope: &str, object: serde_json::Value) -> Result<Self, crate::api::DecodeError> {
         let class: AnyClass = crate::api::decode(object)?;
-        let mut conditions = class
-            .status
-            .and_then(|status| status.conditions)
-            .unwrap_or_default()
-            .into_iter();
+        let conditions = class.status.and_then(|status| status.conditions).unwrap_or_default();
+        let seen = conditions.iter().map(AnyCondition::seen).collect();
         let ready = conditions
+            .into_iter()
             .find(|condition| condition.type_ == conditions::READY)
             .and_then(|condition| serde_json::from_value(serde_json::Value::from_iter(condition.rest)).ok());
         let mut metadata = class.metadata;
@@ -115,6 +135,7 @@ impl ClassEntry {
                 generation: metadata.generation.unwrap_or_default(),
                 metadata,
                 ready,
+                conditions: seen,
             },
         })
     }
@@ -145,6 +166,12 @@ mod tests {
         assert_eq!(class.generation, 3);
         assert!(!class.is_ready());
         assert_eq!(class.ready.as_ref().unwrap().reason, "NoToken");
+        let words: Vec<_> = class
+            .conditions
+            .iter()
+            .map(|seen| (&*seen.type_, &*seen.status))
+            .collect();
+        assert_eq!(words, [("Other", "True"), ("Ready", "False")]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod create;
 mod observe;
 mod pass;
 mod record;
+mod simulation;
 mod triggers;
 
 pub use batcher::{Batcher, Windows};

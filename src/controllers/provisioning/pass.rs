@@ -2,6 +2,7 @@
 
 use super::batcher::{Batcher, Windows};
 use super::observe::{self, Question, Wanted};
+use super::simulation::Simulation;
 use super::{create, record};
 use crate::cluster::{MachineId, Snapshot};
 use crate::controllers::Kit;
@@ -89,7 +90,9 @@ impl Provisioner {
             return Ok(());
         };
         let question = Arc::new(question);
+        let simulation = Simulation::begin(&self.kit, &question, [self.draw(), self.draw()]);
         let results = self.solve(&question).await?;
+        simulation.end(&results);
         let took = started.elapsed();
         self.kit
             .metrics

@@ -14,4 +14,6 @@ mod recorder;
 
 pub use dedupe::{Limit, Window};
 pub use event::{COMPONENT, Event, EventType, Involved};
+#[cfg(test)]
+pub(crate) use recorder::Told;
 pub use recorder::{Recorder, RecorderTask};

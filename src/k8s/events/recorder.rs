@@ -55,11 +55,35 @@ impl Recorder {
         }
     }
 
+    /// A recorder that sends nothing, and what was published.
+    #[cfg(test)]
+    pub(crate) fn recording() -> (Self, Told) {
+        let (sender, queue) = mpsc::channel(QUEUE);
+        let recorder = Self {
+            queue: sender,
+            dedupe: Arc::default(),
+            metrics: BorderMetrics::detached().unwrap(),
+        };
+        (recorder, Told(queue))
+    }
+
     fn show_queued(&self) {
         let free = self.queue.capacity().min(QUEUE);
         self.metrics
             .events_queued
             .set(i64::try_from(QUEUE - free).unwrap_or(i64::MAX));
+    }
+}
+
+/// What was published to a recorder that sends nothing.
+#[cfg(test)]
+pub(crate) struct Told(mpsc::Receiver<Event>);
+
+#[cfg(test)]
+impl Told {
+    /// What was published since the last call.
+    pub(crate) fn take(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.0.try_recv().ok()).collect()
     }
 }
 

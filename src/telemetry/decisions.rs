@@ -1,0 +1,172 @@
+//! When Karpenter first looked at a pod, first decided about it, and first found it a place (surface §5.3).
+//!
+//! Told by the provisioning controller, asked by the controller `metrics.pod` when the pod is bound or ready. Holds an entry for each pod that a pass
+//! was about and that still exists; the wiring lets it forget pods that are gone.
+
+use super::{Histograms, SeriesStore};
+use chrono::{DateTime, Utc};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Entries at most; more pods are simply not measured.
+const LIMIT: usize = 200_000;
+
+/// What a pass found for a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// A machine that exists or will.
+    Placed,
+    /// No machine would do.
+    Refused,
+}
+
+/// The pods that passes were about; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct PodDecisions {
+    undecided: SeriesStore<2>,
+    durations: Histograms<0>,
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    pods: BTreeMap<Box<str>, Times>,
+    /// UIDs of `pods` that were placed and that nobody has taken notice of.
+    lately: BTreeSet<Box<str>>,
+}
+
+#[derive(Debug)]
+struct Times {
+    namespace: Box<str>,
+    name: Box<str>,
+    seen: DateTime<Utc>,
+    decided: bool,
+    placed: Option<DateTime<Utc>>,
+}
+
+impl PodDecisions {
+    /// Counts into these families: the age of what is undecided, and how long decisions took.
+    pub(super) fn new(undecided: SeriesStore<2>, durations: Histograms<0>) -> Self {
+        Self {
+            undecided,
+            durations,
+            inner: Arc::default(),
+        }
+    }
+
+    /// A pass begins that is about this pod.
+    pub fn seen(&self, namespace: &str, name: &str, uid: &str, now: DateTime<Utc>) {
+        let pods = &mut self.lock().pods;
+        if pods.contains_key(uid) || pods.len() >= LIMIT {
+            return;
+        }
+        let times = Times {
+            namespace: namespace.into(),
+            name: name.into(),
+            seen: now,
+            decided: false,
+            placed: None,
+        };
+        pods.insert(uid.into(), times);
+        self.undecided.set_since(uid, [name, namespace], now);
+    }
+
+    /// A pass has decided about this pod.
+    pub fn decided(&self, uid: &str, decision: Decision, now: DateTime<Utc>) {
+        let inner = &mut *self.lock();
+        let Some(times) = inner.pods.get_mut(uid) else { return };
+        if !times.decided {
+            times.decided = true;
+            self.undecided.remove(uid);
+            self.durations.observe([], seconds(times.seen, now));
+        }
+        if decision == Decision::Placed && times.placed.is_none() {
+            times.placed = Some(now);
+            inner.lately.insert(uid.into());
+        }
+    }
+
+    /// Namespaces and names of the pods that were placed since the last call.
+    pub fn take_placed(&self) -> Vec<(Box<str>, Box<str>)> {
+        let inner = &mut *self.lock();
+        let lately = std::mem::take(&mut inner.lately);
+        let pods = lately.iter().filter_map(|uid| inner.pods.get(uid));
+        pods.map(|times| (times.namespace.clone(), times.name.clone()))
+            .collect()
+    }
+
+    /// When the pod was first found a place.
+    pub fn placed(&self, uid: &str) -> Option<DateTime<Utc>> {
+        self.lock().pods.get(uid)?.placed
+    }
+
+    /// The pod is gone, or nobody asks for it any more.
+    pub fn forget(&self, uid: &str) {
+        let inner = &mut *self.lock();
+        inner.pods.remove(uid);
+        inner.lately.remove(uid);
+        self.undecided.remove(uid);
+    }
+
+    /// How many pods are remembered.
+    pub fn len(&self) -> usize {
+        self.lock().pods.len()
+    }
+
+    /// Whether no pod is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Each entry is right by itself, whatever a panicking thread was doing to another.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // milliseconds of a pod's life
+fn seconds(from: DateTime<Utc>, to: DateTime<Utc>) -> f64 {
+    to.signed_duration_since(from).num_milliseconds().max(0) as f64 / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Exposition;
+    use super::super::pods::PodMetrics;
+    use super::*;
+
+    fn at(second: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(1_750_000_000 + second, 0).unwrap()
+    }
+
+    #[test]
+    fn the_first_decision_counts_and_the_first_place_is_remembered() {
+        let metrics = PodMetrics::new(&Exposition::new()).unwrap();
+        let decisions = metrics.decisions.clone();
+        decisions.seen("ns", "p", "u", at(0));
+        decisions.seen("ns", "p", "u", at(5));
+        decisions.decided("u", Decision::Refused, at(7));
+        assert_eq!(decisions.placed("u"), None);
+        decisions.decided("u", Decision::Placed, at(9));
+        decisions.decided("u", Decision::Placed, at(30));
+        assert_eq!(decisions.placed("u"), Some(at(9)));
+        assert_eq!(decisions.take_placed(), [("ns".into(), "p".into())]);
+        assert!(decisions.take_placed().is_empty());
+        assert_eq!(decisions.durations.count([]), 1);
+        assert!(decisions.undecided.is_empty());
+    }
+
+    #[test]
+    fn a_pod_that_goes_undecided_leaves_nothing() {
+        let metrics = PodMetrics::new(&Exposition::new()).unwrap();
+        metrics.decisions.seen("ns", "p", "u", at(0));
+        assert_eq!(metrics.decisions.undecided.len(), 1);
+        metrics.decisions.forget("u");
+        assert!(metrics.decisions.is_empty() && metrics.decisions.undecided.is_empty());
+        metrics.decisions.decided("u", Decision::Placed, at(1));
+        assert!(
+            metrics.decisions.is_empty(),
+            "an unknown pod is not taken in by a decision"
+        );
+    }
+}
