@@ -56,7 +56,7 @@ pub struct Options {
     pub kube_client_qps: u32,
     /// Requests to the Kubernetes API that may go at once.
     pub kube_client_burst: u32,
-    /// Accepted; there is no profiling endpoint yet.
+    /// Whether `/debug/pprof/` is served on the metrics port.
     pub enable_profiling: bool,
     /// Whether replicas that do not lead leave their caches empty.
     pub disable_controller_warmup: bool,

@@ -7,7 +7,7 @@
 //! `main` calls it with the real world, tests and the sandbox with theirs.
 
 use super::build;
-use super::http::{Check, Health, ListenError, metrics_router};
+use super::http::{Check, Health, ListenError, metrics_router, profiling_router};
 use super::login::{LoginError, first_login};
 use super::process::ProcessMetrics;
 use super::setup::{FirstLogin, Setup};
@@ -65,6 +65,7 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), RunError> 
         candidacy,
         first_login: login,
     } = setup;
+    let profiling = options.enable_profiling;
     let mut tasks = Tasks::default();
     let cloudspace = options.spot.cloudspace_name.clone();
     let parts = Parts {
@@ -86,7 +87,10 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), RunError> 
     } = wiring::wire(parts, &mut tasks, &stop)?;
 
     let servers = stop.child_token();
-    let metrics = metrics_router(exposition, clock);
+    let mut metrics = metrics_router(exposition, clock);
+    if profiling {
+        metrics = metrics.merge(profiling_router());
+    }
     if let Some(server) = listeners.metrics.serve("metrics", metrics, servers.clone()).await? {
         tasks.spawn("metrics server", server);
     }

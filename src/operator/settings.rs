@@ -80,7 +80,7 @@ pub const SETTINGS: &[Setting] = &[
     core("health-probe-port", "HEALTH_PROBE_PORT", Kind::Integer, "8081", "Port of the health probes; 0 takes a free one."),
     core("kube-client-qps", "KUBE_CLIENT_QPS", Kind::Integer, "200", "Requests per second to the Kubernetes API."),
     core("kube-client-burst", "KUBE_CLIENT_BURST", Kind::Integer, "300", "Requests to the Kubernetes API that may go at once."),
-    core("enable-profiling", "ENABLE_PROFILING", Kind::Boolean, "false", "Accepted; there is no profiling endpoint yet."),
+    core("enable-profiling", "ENABLE_PROFILING", Kind::Boolean, "false", "Whether /debug/pprof/ is served on the metrics port: CPU time of threads, memory, tasks."),
     core("disable-controller-warmup", "DISABLE_CONTROLLER_WARMUP", Kind::Boolean, "true", "Whether replicas that do not lead leave their caches empty."),
     core("disable-leader-election", "DISABLE_LEADER_ELECTION", Kind::Boolean, "false", "Whether to run without the lease; only for a single replica."),
     core("disable-cluster-state-observability", "DISABLE_CLUSTER_STATE_OBSERVABILITY", Kind::Boolean, "false", "Whether to leave out metrics and events that describe single objects."),

@@ -6,7 +6,9 @@
 mod health;
 mod listen;
 mod metrics;
+mod profiling;
 
 pub use health::{Check, Health};
 pub use listen::{Listen, ListenError, Listeners};
 pub use metrics::metrics_router;
+pub use profiling::profiling_router;
