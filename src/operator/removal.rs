@@ -11,7 +11,7 @@ use crate::controllers::nodeclaim::garbage::{self, Garbage, Seen};
 use crate::controllers::nodeclaim::machine::Orders;
 use crate::controllers::nodeclaim::marks::Marks;
 use crate::controllers::nodeclaim::podevents::{self, PodEvents};
-use crate::k8s::queue::{BackOff, Next, Queue, QueueSettings, Singleton, Wake, workers_at};
+use crate::k8s::queue::{BackOff, Next, Queue, QueueSettings, Singleton, Subject, Wake, workers_at};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) fn start(starter: &mut Starter<'_>, kits: &Kits, cores: usize, orders
 
 fn marks(starter: &mut Starter<'_>, kits: &Kits) {
     starter.queue(
-        QueueSettings::new("nodeclaim.disruption", 10),
+        QueueSettings::new("nodeclaim.disruption", 10).about(Subject::NODE_CLAIM),
         Marks::new(kits.of("nodeclaim.disruption")),
         |change: &Change, cluster: &Cluster| match change.kind {
             // all claims: a pool or class rarely changes, and a claim that is looked at in vain costs nothing
@@ -33,7 +33,9 @@ fn marks(starter: &mut Starter<'_>, kits: &Kits) {
             _ => of_kind(change, Kind::NodeClaim),
         },
     );
-    let settings = QueueSettings::new("nodeclaim.podevents", 10).with_mode(starter.mode);
+    let settings = QueueSettings::new("nodeclaim.podevents", 10)
+        .about(Subject::NODE_CLAIM)
+        .with_mode(starter.mode);
     let queue = Queue::new(settings, starter.borders.queues.clone());
     starter.cluster.on_change(podevents::trigger(queue.clone()));
     starter.run(queue, PodEvents::new(kits.of("nodeclaim.podevents")));
@@ -46,6 +48,7 @@ fn termination(starter: &mut Starter<'_>, kits: &Kits, cores: usize, orders: Arc
     let evictor = Evictor::new(kits.of("eviction-queue"), evictions.clone());
     starter.run(evictions.queue(), evictor);
     let settings = QueueSettings::new("node.termination", workers)
+        .about(Subject::NODE)
         .with_back_off(BackOff::doubling(Duration::from_millis(100), Duration::from_secs(10)));
     let termination = NodeTermination::new(kits.of("node.termination"), orders, evictions);
     starter.queue(settings, termination, |change, _| of_kind(change, Kind::Node));

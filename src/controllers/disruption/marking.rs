@@ -41,7 +41,7 @@ pub(super) async fn node(kit: &Kit, name: &str, marking: Marking<'_>) -> Result<
         match write_as_expected(written) {
             Ok(found) => {
                 if found.is_some() && marking != Marking::TakeBack {
-                    log_taint(name);
+                    log_taint(node);
                 }
                 return Ok(());
             }

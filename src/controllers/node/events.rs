@@ -1,9 +1,9 @@
 //! The Events of Nodes that are going, and of their pods (surface §4.2).
 
 use crate::api::labels::DO_NOT_DISRUPT_ANNOTATION;
-use crate::api::time;
+use crate::api::{NodeClaim, time};
 use crate::cluster::Key;
-use crate::cluster::entries::PodEntry;
+use crate::cluster::entries::{NodeEntry, PodEntry};
 use crate::k8s::events::{Event, EventType, Involved};
 use crate::lifecycle::drain::ForcedDeletion;
 use crate::scheduling::pod::DoNotDisrupt;
@@ -104,10 +104,12 @@ pub(crate) fn protection(pod_entry: &PodEntry, now: DateTime<Utc>) -> Option<Eve
 }
 
 /// The line that tells of the taint (surface §8.2).
-pub(crate) fn log_taint(node: &str) {
+pub(crate) fn log_taint(node: &NodeEntry) {
     let taint = crate::api::labels::disrupted_taint();
+    let claim = node.owners.iter().find(|owner| owner.kind == NodeClaim::kind(&()));
     tracing::info!(
-        Node = node,
+        Node = node.name(),
+        NodeClaim = claim.map(|owner| owner.name.as_str()),
         "taint.Key" = taint.key,
         "taint.Value" = taint.value.unwrap_or_default(),
         "taint.Effect" = taint.effect,

@@ -164,7 +164,7 @@ impl NodeTermination {
             .patch::<Node>(&target, Value::Object(patch), Lock::Version)
             .await;
         if write_as_expected(written)?.is_some() && taints.is_some() {
-            events::log_taint(node.name());
+            events::log_taint(node);
         }
         Ok(true)
     }
@@ -185,7 +185,7 @@ impl NodeTermination {
         if let Some(claim) = pass.claim.as_mut()
             && claim.condition(conditions::DRAINED).is_none()
         {
-            claim.set_unknown(conditions::DRAINED, "Draining", "", now);
+            claim.set_unknown(conditions::DRAINED, "Draining", "Draining", now);
         }
         for event in pass.pods.iter().filter_map(|pod| events::protection(pod, now)) {
             self.kit.recorder.publish(event);

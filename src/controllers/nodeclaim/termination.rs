@@ -73,6 +73,8 @@ impl Termination {
         if write_as_expected(written)?.is_some() {
             tracing::info!(
                 NodeClaim = entry.name(),
+                Node = entry.node_name(),
+                "provider-id" = entry.provider_id(),
                 "karpenter.sh/nodeclaim-termination-timestamp" = end,
                 "annotated nodeclaim"
             );

@@ -91,14 +91,12 @@ pub(super) async fn nominations(
             kit.recorder.publish(nominated(pod, claim, node));
         }
         if machine.is_some_and(|machine| !machine.is_initialized()) {
-            unready.push(placement.name.as_str());
+            unready.push(placement);
         }
     }
     if !unready.is_empty() {
-        tracing::info!(
-            nodes = some_of(&unready, SHOWN),
-            "computed unready node(s) will fit pod(s)"
-        );
+        let pods: usize = unready.iter().map(|placement| placement.pods.len()).sum();
+        tracing::info!(nodes = unready.len(), pods, "computed unready node(s) will fit pod(s)");
     }
     Ok(())
 }
