@@ -3,6 +3,7 @@
 //! Relies on nothing but the prometheus registry it is given. The wiring creates one [`BorderMetrics`] and hands clones to the client, the hub, the
 //! queues and the recorder; tests take [`BorderMetrics::detached`].
 
+use crate::telemetry::{Declaration, Kind};
 use prometheus::{
     GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     core::Collector,
@@ -75,26 +76,36 @@ pub struct BorderMetrics {
 }
 
 /// Declares metrics and remembers them, so that one failing declaration is reported and none is forgotten.
+#[derive(Default)]
 struct Declare {
     collectors: Vec<Box<dyn Collector>>,
+    declarations: Vec<Declaration>,
 }
 
 impl Declare {
-    fn keep<C: Collector + Clone + 'static>(&mut self, collector: C) -> C {
+    fn keep<C: Collector + Clone + 'static>(&mut self, kind: Kind, bounds: &[f64], collector: C) -> C {
+        self.declarations
+            .extend(collector.desc().into_iter().map(|desc| Declaration {
+                name: desc.fq_name.clone(),
+                kind,
+                help: desc.help.clone(),
+                labels: desc.variable_labels.clone(),
+                bounds: bounds.to_vec(),
+            }));
         self.collectors.push(Box::new(collector.clone()));
         collector
     }
 
     fn counters(&mut self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntCounterVec> {
-        Ok(self.keep(IntCounterVec::new(Opts::new(name, help), labels)?))
+        Ok(self.keep(Kind::Counter, &[], IntCounterVec::new(Opts::new(name, help), labels)?))
     }
 
     fn gauges(&mut self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntGaugeVec> {
-        Ok(self.keep(IntGaugeVec::new(Opts::new(name, help), labels)?))
+        Ok(self.keep(Kind::Gauge, &[], IntGaugeVec::new(Opts::new(name, help), labels)?))
     }
 
     fn seconds(&mut self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<GaugeVec> {
-        Ok(self.keep(GaugeVec::new(Opts::new(name, help), labels)?))
+        Ok(self.keep(Kind::Gauge, &[], GaugeVec::new(Opts::new(name, help), labels)?))
     }
 
     fn histogram(
@@ -104,18 +115,16 @@ impl Declare {
         buckets: Vec<f64>,
         labels: &[&str],
     ) -> prometheus::Result<HistogramVec> {
-        Ok(self.keep(HistogramVec::new(
-            HistogramOpts::new(name, help).buckets(buckets),
-            labels,
-        )?))
+        let vec = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.clone()), labels)?;
+        Ok(self.keep(Kind::Histogram, &buckets, vec))
     }
 }
 
 impl BorderMetrics {
     /// Declares the metrics and registers them.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
-        let (metrics, collectors) = Self::declare()?;
-        for collector in collectors {
+        let (metrics, declared) = Self::declare()?;
+        for collector in declared.collectors {
             registry.register(collector)?;
         }
         Ok(metrics)
@@ -126,9 +135,14 @@ impl BorderMetrics {
         Self::declare().map(|(metrics, _)| metrics)
     }
 
+    /// What is declared, for the reference in the docs.
+    pub fn declarations() -> prometheus::Result<Vec<Declaration>> {
+        Self::declare().map(|(_, declared)| declared.declarations)
+    }
+
     #[allow(clippy::too_many_lines)] // one line per metric: a table, not a procedure
-    fn declare() -> prometheus::Result<(Self, Vec<Box<dyn Collector>>)> {
-        let mut d = Declare { collectors: Vec::new() };
+    fn declare() -> prometheus::Result<(Self, Declare)> {
+        let mut d = Declare::default();
         let by_controller = ["controller"];
         let by_queue = ["name", "controller"];
         let work_buckets = prometheus::exponential_buckets(1e-8, 10.0, 12)?;
@@ -231,19 +245,24 @@ impl BorderMetrics {
                 "When the watch last said anything, bookmarks included.",
                 &["kind"],
             )?,
-            inbox_full: d.keep(IntCounter::new(
-                "karpenter_cluster_state_inbox_full_total",
-                "Times a sender had to wait for the cluster task.",
-            )?),
+            inbox_full: d.keep(
+                Kind::Counter,
+                &[],
+                IntCounter::new(
+                    "karpenter_cluster_state_inbox_full_total",
+                    "Times a sender had to wait for the cluster task.",
+                )?,
+            ),
             events_dropped: d.counters(
                 "karpenter_events_dropped_total",
                 "Kubernetes Events not sent: queue full, or refused by the server.",
                 &["cause"],
             )?,
-            events_queued: d.keep(IntGauge::new(
-                "karpenter_events_queued",
-                "Kubernetes Events that wait to be sent.",
-            )?),
+            events_queued: d.keep(
+                Kind::Gauge,
+                &[],
+                IntGauge::new("karpenter_events_queued", "Kubernetes Events that wait to be sent.")?,
+            ),
             leading: d.gauges(
                 "leader_election_master_status",
                 "1 while this process holds the lease, else 0.",
@@ -255,7 +274,7 @@ impl BorderMetrics {
                 &["kind", "name"],
             )?,
         };
-        Ok((metrics, d.collectors))
+        Ok((metrics, d))
     }
 
     /// Counts one answered request.

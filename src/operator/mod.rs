@@ -18,6 +18,7 @@ mod observability;
 pub mod options;
 mod parse;
 mod process;
+pub mod reference;
 mod removal;
 mod run;
 pub mod settings;

@@ -2,7 +2,7 @@
 //!
 //! The families that dashboards ask for: CPU, memory, file descriptors, start. Where /proc cannot be read a family is left out.
 
-use crate::telemetry::Family;
+use crate::telemetry::{Family, Kind};
 use chrono::{DateTime, Utc};
 use std::fmt::Write as _;
 use std::fs;
@@ -14,50 +14,39 @@ const TICKS: f64 = 100.0;
 #[derive(Debug, Clone, Copy)]
 pub struct ProcessMetrics;
 
+/// Name, type and meaning of each family, for the reference in the docs.
+pub(super) const PROCESS: [(&str, Kind, &str); 6] = [
+    ("process_cpu_seconds_total", Kind::Counter, "CPU time of the process."),
+    (
+        "process_max_fds",
+        Kind::Gauge,
+        "Largest number of open file descriptors.",
+    ),
+    ("process_open_fds", Kind::Gauge, "Open file descriptors."),
+    ("process_resident_memory_bytes", Kind::Gauge, "Memory in use."),
+    ("process_start_time_seconds", Kind::Gauge, "Start, since 1970."),
+    ("process_virtual_memory_bytes", Kind::Gauge, "Memory reserved."),
+];
+
 impl Family for ProcessMetrics {
     fn write(&self, out: &mut String, _now: DateTime<Utc>) {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let system = fs::read_to_string("/proc/stat").unwrap_or_default();
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-        put(
-            out,
-            "process_cpu_seconds_total",
-            "counter",
-            "CPU time of the process.",
-            cpu_seconds(&stat),
-        );
-        put(
-            out,
-            "process_resident_memory_bytes",
-            "gauge",
-            "Memory in use.",
-            kilobytes(&status, "VmRSS:"),
-        );
-        put(
-            out,
-            "process_virtual_memory_bytes",
-            "gauge",
-            "Memory reserved.",
-            kilobytes(&status, "VmSize:"),
-        );
-        put(
-            out,
-            "process_start_time_seconds",
-            "gauge",
-            "Start, since 1970.",
-            start_seconds(&stat, &system),
-        );
         #[allow(clippy::cast_precision_loss)] // a number of files
         let open = fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count() as f64);
-        put(out, "process_open_fds", "gauge", "Open file descriptors.", open);
-        put(
-            out,
-            "process_max_fds",
-            "gauge",
-            "Largest number of open file descriptors.",
+        let values = [
+            cpu_seconds(&stat),
             most_files(&limits),
-        );
+            open,
+            kilobytes(&status, "VmRSS:"),
+            start_seconds(&stat, &system),
+            kilobytes(&status, "VmSize:"),
+        ];
+        for ((name, kind, help), value) in PROCESS.iter().zip(values) {
+            put(out, name, kind.as_str(), help, value);
+        }
     }
 }
 

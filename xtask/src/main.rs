@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 mod crds;
+mod docs;
 mod pricing;
 
 /// Chores of the repository.
@@ -43,15 +44,17 @@ pub(crate) struct Output {
 }
 
 /// Everything that is generated.
-fn outputs() -> Result<Vec<Output>> {
-    crds::outputs()
+fn outputs(root: &Path) -> Result<Vec<Output>> {
+    let mut all = crds::outputs()?;
+    all.extend(docs::outputs(root)?);
+    Ok(all)
 }
 
 fn main() -> Result<()> {
     let root = repository()?;
     match Cli::parse().chore {
-        Chore::Generate { check: true } => compare(&root, &outputs()?),
-        Chore::Generate { check: false } => write(&root, &outputs()?),
+        Chore::Generate { check: true } => compare(&root, &outputs(&root)?),
+        Chore::Generate { check: false } => write(&root, &outputs(&root)?),
         Chore::UpdatePricing { from } => pricing::update(&root, from.as_deref()),
     }
 }

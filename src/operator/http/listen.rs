@@ -3,6 +3,7 @@
 use axum::Router;
 use std::future::Future;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, OnceLock};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +16,8 @@ pub enum Listen {
     Port(u16),
     /// On this address; port 0 takes a free one.
     At(SocketAddr),
+    /// Nowhere, but the routes are handed out: whoever simulates asks them without a socket.
+    Inside(Arc<OnceLock<Router>>),
     /// On a socket that is bound already, so that its owner knows the port.
     Bound(std::net::TcpListener),
 }
@@ -57,6 +60,10 @@ impl Listen {
         router: Router,
         stop: CancellationToken,
     ) -> Result<Option<impl Future<Output = ()> + Send + 'static>, ListenError> {
+        if let Self::Inside(routes) = &self {
+            // The first server keeps its place: two with one slot is a mistake of the simulation, seen by what it answers.
+            let _ = routes.set(router.clone());
+        }
         let listener = self.open().await.map_err(|source| ListenError { server, source })?;
         let Some(listener) = listener else { return Ok(None) };
         let address = listener.local_addr().map_err(|source| ListenError { server, source })?;
@@ -73,7 +80,7 @@ impl Listen {
 
     async fn open(self) -> std::io::Result<Option<TcpListener>> {
         match self {
-            Self::Off => Ok(None),
+            Self::Off | Self::Inside(_) => Ok(None),
             Self::At(address) => TcpListener::bind(address).await.map(Some),
             // Both address families as upstream has it; where the machine has no IPv6, the other alone.
             Self::Port(port) => match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {

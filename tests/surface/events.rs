@@ -1,0 +1,171 @@
+//! Events: code, the table, a run, and what upstream showed (surface §4).
+
+use crate::world::shown;
+use karpenter::operator::reference::{CONDITIONS, EVENTS, EventRow};
+use regex::Regex;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+#[derive(serde::Deserialize)]
+struct Observed {
+    kind: String,
+    #[serde(rename = "type")]
+    type_: String,
+    reason: String,
+    messages: Vec<String>,
+}
+
+/// Upstream's texts that are not told here, and why.
+const NOT_HERE: &[(&str, &str)] = &[
+    (
+        "Can't remove without creating ",
+        "consolidation of nodes that are not empty is not built",
+    ),
+    (
+        "NodePool \"<name>\" has non-empty ",
+        "consolidation of nodes that are not empty is not built",
+    ),
+    (
+        "Not all pods would schedule, ",
+        "consolidation of nodes that are not empty is not built",
+    ),
+];
+
+fn shape(message: &str) -> Regex {
+    let placeholder = Regex::new("<[^>]*>").unwrap();
+    let parts: Vec<String> = placeholder.split(message).map(regex::escape).collect();
+    Regex::new(&format!("(?s)^{}$", parts.join(".*"))).unwrap()
+}
+
+/// Whether an Event is what the table says. The reasons of condition transitions are the conditions' types.
+fn fits(row: &EventRow, kind: &str, type_: &str, reason: &str, message: &str) -> bool {
+    let transition = row.reason == "<ConditionType>" && message.starts_with("Status condition transitioned, Type: ");
+    (row.reason == reason || transition)
+        && row.type_ == type_
+        && row.objects.contains(&kind)
+        && row.messages.iter().any(|text| shape(text).is_match(message))
+}
+
+fn is_known(kind: &str, type_: &str, reason: &str, message: &str) -> bool {
+    EVENTS.iter().any(|row| fits(row, kind, type_, reason, message))
+}
+
+#[test]
+fn every_event_of_a_run_is_in_the_table() {
+    let mut reasons = BTreeSet::new();
+    for event in &shown().events {
+        // those of Kubernetes' own controllers and the scheduler are not ours
+        if event["source"]["component"] != "karpenter" {
+            continue;
+        }
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        let (kind, type_) = (text(&event["involvedObject"]["kind"]), text(&event["type"]));
+        let (reason, message) = (text(&event["reason"]), text(&event["message"]));
+        let message = message
+            .trim_start_matches("(combined from similar events): ")
+            .to_owned();
+        assert!(
+            is_known(&kind, &type_, &reason, &message),
+            "{kind} {type_} {reason}: {message}"
+        );
+        assert_eq!(event["reportingComponent"], "karpenter", "{event}");
+        reasons.insert(reason);
+    }
+    for reason in [
+        "Nominated",
+        "FailedScheduling",
+        "FailedDraining",
+        "Evicted",
+        "DisruptionTerminating",
+        "Launched",
+        "Ready",
+        "Finalized",
+    ] {
+        assert!(reasons.contains(reason), "{reason} was not told: {reasons:?}");
+    }
+}
+
+#[test]
+fn every_event_that_upstream_showed_would_be_told_the_same_way_here() {
+    let observed: Vec<Observed> = serde_json::from_str(include_str!("../data/observed/events.json")).unwrap();
+    for event in observed {
+        for message in &event.messages {
+            if NOT_HERE.iter().any(|(start, _)| message.starts_with(start)) {
+                continue;
+            }
+            assert!(
+                is_known(&event.kind, &event.type_, &event.reason, message),
+                "{} {} {}: {message}",
+                event.kind,
+                event.type_,
+                event.reason
+            );
+        }
+    }
+}
+
+/// All sources of the product, joined.
+pub fn sources() -> String {
+    fn read(folder: &Path, all: &mut String) {
+        let mut entries: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        entries.sort();
+        for path in entries {
+            if path.is_dir() && !path.ends_with("reference") {
+                read(&path, all);
+            } else if is_product(&path) {
+                all.push_str(&std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    let mut all = String::new();
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut all);
+    all
+}
+
+fn is_product(path: &Path) -> bool {
+    let name = path.file_name().unwrap().to_str().unwrap();
+    name.ends_with(".rs") && !name.ends_with("tests.rs")
+}
+
+#[test]
+fn every_event_in_the_code_has_its_row_and_every_row_its_code() {
+    let sources = sources();
+    let made = Regex::new(r#"EventType::(?:Normal|Warning),\s*"([A-Za-z]+)""#).unwrap();
+    let in_code: BTreeSet<String> = made.captures_iter(&sources).map(|found| found[1].to_owned()).collect();
+    let rows: BTreeSet<String> = EVENTS
+        .iter()
+        .map(|row| row.reason.to_owned())
+        .filter(|reason| !reason.starts_with('<'))
+        .collect();
+    // the lease's Event has a source of its own, so it is not made like the others
+    let of_the_lease = sources
+        .contains("\"reason\": \"LeaderElection\"")
+        .then(|| "LeaderElection".to_owned());
+    let told: BTreeSet<String> = in_code.into_iter().chain(of_the_lease).collect();
+    let told: BTreeSet<String> = told
+        .into_iter()
+        .filter(|reason| !TESTS_ONLY.contains(&reason.as_str()))
+        .collect();
+    assert_eq!(told, rows);
+}
+
+/// Reasons that only unit tests make up.
+const TESTS_ONLY: &[&str] = &["Nominate", "Test", "Reason", "R"];
+
+#[test]
+fn a_transition_is_named_after_a_type_of_a_condition() {
+    let types: BTreeSet<&str> = CONDITIONS.iter().map(|row| row.type_).collect();
+    for event in &shown().events {
+        let message = event["message"].as_str().unwrap();
+        if event["source"]["component"] == "karpenter"
+            && message.starts_with("Status condition transitioned")
+            && event["involvedObject"]["kind"] != "Node"
+        {
+            let reason = event["reason"].as_str().unwrap();
+            assert!(types.contains(reason), "{reason}");
+        }
+    }
+}
