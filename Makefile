@@ -3,7 +3,7 @@
 # Where cargo builds.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help generate build sandbox test test-quick lint fmt image chart-lint chart-template update-pricing control-plane conformance bench bench-resident bench-solve bench-what-if fuzz
+.PHONY: help generate build sandbox test test-quick lint fmt image chart-lint chart-template update-pricing control-plane conformance bench bench-resident bench-solve bench-what-if fuzz chart-golden
 
 IMAGE ?= karpenter-provider-rackspace-spot:dev
 PLATFORMS ?= linux/amd64
@@ -15,7 +15,7 @@ help: ## what each target does
 build: ## the operator's release binary, in target/release
 	KARPENTER_COMMIT=$$(git describe --always --dirty --abbrev=7 --exclude='*' 2>/dev/null) cargo build --release --locked --bin karpenter-provider-rackspace-spot
 
-generate: ## writes what is generated: CRDs, their copies in the chart (CI checks with --check)
+generate: ## writes what is generated: CRDs, their copies in the charts, docs/reference (CI checks with --check)
 	cargo xtask generate
 
 sandbox: ## the main job, watched: pods become servers and go away again (SUMMARY=file KEEP=1 PODS=n)
@@ -38,10 +38,15 @@ image: ## the container image, with docker buildx (IMAGE=name:tag PLATFORMS=linu
 	docker buildx build --platform $(PLATFORMS) --tag $(IMAGE) .
 
 chart-lint: ## helm lint
-	$(HELM) lint charts/karpenter --set spot.cloudspaceName=my-cloudspace --set spot.existingSecret=karpenter-spot
+	$(HELM) lint --strict charts/karpenter-crd
+	$(HELM) lint --strict charts/karpenter --set spot.cloudspaceName=my-cloudspace --set spot.existingSecret=karpenter-spot
 
 chart-template: ## what the chart renders to
 	$(HELM) template karpenter charts/karpenter --namespace karpenter --set spot.cloudspaceName=my-cloudspace --set spot.existingSecret=karpenter-spot
+
+chart-golden: ## writes what the installs of the README render to, which a test compares (tests/data/chart)
+	$(HELM) template karpenter charts/karpenter --namespace karpenter --set spot.cloudspaceName=my-cloudspace --set spot.refreshToken=my-token >tests/data/chart/inline.yaml
+	$(HELM) template karpenter charts/karpenter --namespace karpenter --set spot.cloudspaceName=my-cloudspace --set spot.existingSecret=karpenter-spot >tests/data/chart/existing-secret.yaml
 
 update-pricing: ## brings the built-in prices up to date from the public feed (FROM=file or address)
 	cargo xtask update-pricing $(if $(FROM),--from $(FROM))

@@ -105,6 +105,9 @@ annotations:
 }}
 {{- with .Values.spot.baseURL }}{{ $own = append $own (dict "name" "SPOT_BASE_URL" "value" .) }}{{ end }}
 {{- with .Values.spot.oauthURL }}{{ $own = append $own (dict "name" "SPOT_AUTH_URL" "value" .) }}{{ end }}
+{{- with .Values.settings.launchTimeout }}{{ $own = append $own (dict "name" "RACKSPACE_LAUNCH_TIMEOUT" "value" .) }}{{ end }}
+{{- with .Values.settings.bidRules }}{{ $own = append $own (dict "name" "RACKSPACE_BID_RULES" "value" .) }}{{ end }}
+{{- with .Values.settings.vmMemoryOverheadPercent }}{{ $own = append $own (dict "name" "VM_MEMORY_OVERHEAD_PERCENT" "value" (toString .)) }}{{ end }}
 {{- $env := list }}
 {{- range $own }}{{ if not (hasKey $taken .name) }}{{ $env = append $env . }}{{ end }}{{ end }}
 {{- toYaml (concat $env .Values.extraEnv) }}

@@ -1,0 +1,405 @@
+//! The chart: what it renders, whether the real API server takes it, and whether its ServiceAccount alone is enough for the main job.
+//!
+//! When a golden rendering differs (`tests/data/chart`): look at the difference; if it is meant, `make chart-golden` writes it anew.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+
+#[path = "installed/chart.rs"]
+mod chart;
+#[path = "installed/scene.rs"]
+mod scene;
+mod support;
+
+use chart::{helm, objects, of_kind, template};
+use scene::{Scene, condition, name};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use support::controlplane::Use;
+
+const INLINE: &[&str] = &[
+    "--set",
+    "spot.cloudspaceName=my-cloudspace",
+    "--set",
+    "spot.refreshToken=my-token",
+];
+const EXISTING: &[&str] = &[
+    "--set",
+    "spot.cloudspaceName=my-cloudspace",
+    "--set",
+    "spot.existingSecret=karpenter-spot",
+];
+/// A values file that uses everything.
+const EVERYTHING: &[&str] = &["--values", "tests/data/chart/everything.values.yaml"];
+
+#[test]
+fn the_installs_of_the_readme_render_as_recorded() {
+    for (file, values) in [("inline", INLINE), ("existing-secret", EXISTING)] {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/chart/{file}.yaml"));
+        let recorded = std::fs::read_to_string(&path).unwrap();
+        let rendered = template(values).unwrap();
+        assert!(
+            rendered == recorded,
+            "{} differs: run `make chart-golden` and look at the difference",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn it_passes_helm_lint_in_each_form() {
+    for values in [INLINE, EXISTING, EVERYTHING] {
+        let mut arguments = vec!["lint", "--strict", "charts/karpenter"];
+        arguments.extend(values);
+        helm(&arguments).unwrap();
+    }
+}
+
+// surface T16
+#[test]
+fn without_a_token_or_a_cloudspace_the_template_fails_with_one_sentence() {
+    let error = template(&["--set", "spot.cloudspaceName=x"]).unwrap_err();
+    assert!(
+        error.contains("Set spot.refreshToken, or spot.existingSecret to the name of a secret that has the token under refreshToken or SPOT_REFRESH_TOKEN."),
+        "{error}"
+    );
+    let error = template(&["--set", "spot.refreshToken=x"]).unwrap_err();
+    assert!(
+        error.contains("Set spot.cloudspaceName to the name of the cloudspace."),
+        "{error}"
+    );
+    assert!(!error.contains("my-token"));
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused_by_the_schema_and_unknown_ones_are_not() {
+    let with = |value: &'static str| {
+        let mut values = EXISTING.to_vec();
+        values.extend(["--set", value]);
+        template(&values)
+    };
+    for (value, word) in [
+        ("replicaCount=0", "replicaCount"),
+        ("image.pullPolicy=Sometimes", "pullPolicy"),
+        ("operator.metricsPort=70000", "metricsPort"),
+        ("logLevel=warn", "logLevel"),
+        ("settings.preferencePolicy=Maybe", "preferencePolicy"),
+        ("settings.featureGates.nodeRepair=perhaps", "nodeRepair"),
+    ] {
+        let error = with(value).unwrap_err();
+        assert!(error.contains(word), "{value}: {error}");
+    }
+    with("somethingOfYours.deep=1").unwrap();
+}
+
+/// surface T13, T15, T17: an upgrade from the Go chart with its values.
+#[test]
+fn the_go_charts_values_render_an_upgrade_that_the_deployment_accepts() {
+    let rendered = objects(&template(&["--values", "tests/data/chart/go-chart.values.yaml"]).unwrap());
+    let deployment = of_kind(&rendered, "Deployment")[0];
+    assert_eq!(name(deployment), "karpenter-karpenter-provider-rackspace-spot");
+    let selector = json!({ "app.kubernetes.io/name": "karpenter-provider-rackspace-spot", "app.kubernetes.io/instance": "karpenter" });
+    assert_eq!(deployment["spec"]["selector"]["matchLabels"], selector);
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["name"], "controller");
+    assert_eq!(container["envFrom"], json!([{ "secretRef": { "name": "my-secret" } }]));
+    let env = |wanted: &str| {
+        let all = container["env"].as_array().unwrap();
+        let found: Vec<&Value> = all.iter().filter(|variable| variable["name"] == wanted).collect();
+        assert!(found.len() < 2, "{wanted} comes twice");
+        found
+            .first()
+            .map(|variable| variable["value"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(env("METRICS_PORT").as_deref(), Some("9090"));
+    assert_eq!(env("SPOT_BASE_URL").as_deref(), Some("https://spot.example.com"));
+    // free-form variables win over the chart's own
+    assert_eq!(env("LOG_LEVEL").as_deref(), Some("debug"));
+    assert_eq!(env("FEATURE_GATES").as_deref(), Some("NodeRepair=true"));
+    let ports: Vec<i64> = container["ports"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|port| port["containerPort"].as_i64().unwrap())
+        .collect();
+    assert_eq!(ports, [9090, 9091]);
+}
+
+/// Kinds of the Prometheus operator, as far as an API server needs them to take objects.
+fn monitoring(kind: &str) -> Value {
+    let plural = format!("{}s", kind.to_lowercase());
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{plural}.monitoring.coreos.com") },
+        "spec": { "group": "monitoring.coreos.com", "scope": "Namespaced", "names": { "kind": kind, "plural": plural },
+            "versions": [{ "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } } }] },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_server_takes_every_object_and_no_unknown_field() {
+    let scene = Scene::start("objects").await;
+    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "karpenter" } });
+    scene.apply(&namespace, "").await.unwrap();
+    for kind in ["ServiceMonitor", "PrometheusRule"] {
+        scene.apply(&monitoring(kind), "").await.unwrap();
+    }
+    for file in std::fs::read_dir("charts/karpenter/crds").unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        for object in objects(&text) {
+            scene.apply(&object, "").await.unwrap();
+        }
+    }
+    scene
+        .until("the kinds of the Prometheus operator are served", async || {
+            let crds = scene
+                .objects("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+                .await;
+            crds.iter()
+                .all(|crd| condition(crd, "Established").is_some_and(|established| established["status"] == "True"))
+        })
+        .await;
+    for values in [INLINE, EXISTING, EVERYTHING] {
+        let rendered = objects(&template(values).unwrap());
+        assert!(rendered.len() >= 10, "{} objects", rendered.len());
+        for object in &rendered {
+            scene
+                .apply(object, "karpenter")
+                .await
+                .unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}
+
+/// The rights that a rendered (Cluster)Role grants.
+fn granted(rendered: &[Value]) -> BTreeSet<Use> {
+    let mut all = BTreeSet::new();
+    let own = |role: &&Value| !name(role).ends_with("-admin") && !name(role).ends_with("-view");
+    let roles = of_kind(rendered, "ClusterRole")
+        .into_iter()
+        .filter(own)
+        .chain(of_kind(rendered, "Role"));
+    for rule in roles.flat_map(|role| role["rules"].as_array().unwrap()) {
+        let texts = |field: &str| {
+            rule[field]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|text| text.as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        for api_group in texts("apiGroups") {
+            for resource in texts("resources") {
+                for verb in texts("verbs") {
+                    all.insert(Use {
+                        api_group: api_group.clone(),
+                        resource: resource.clone(),
+                        verb,
+                    });
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Granted rights that a quiet run does not use, and when they are.
+const RARE: &[(&str, &str, &str, &str)] = &[
+    (
+        "",
+        "nodes",
+        "get",
+        "read when no watch has told of our own write for a while",
+    ),
+    (
+        "",
+        "pods",
+        "get",
+        "read when no watch has told of our own write for a while",
+    ),
+    (
+        "karpenter.sh",
+        "nodepools",
+        "get",
+        "read when no watch has told of our own write for a while",
+    ),
+    (
+        "karpenter.sh",
+        "nodeclaims",
+        "get",
+        "read when the outcome of a write is unknown",
+    ),
+    (
+        "karpenter.sh",
+        "nodeoverlays/status",
+        "patch",
+        "written when there are overlays to judge",
+    ),
+];
+
+fn pool() -> Value {
+    json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "default" },
+        "spec": { "template": { "spec": {
+                "nodeClassRef": { "group": "karpenter.rackspace.com", "kind": "RackspaceSpotNodeClass", "name": "default" },
+                "requirements": [{ "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"] }],
+                "expireAfter": "Never", "terminationGracePeriod": "20s" } },
+            "disruption": { "consolidationPolicy": "WhenEmpty", "consolidateAfter": "1s", "budgets": [{ "nodes": "100%" }] } },
+    })
+}
+
+fn deployment(name: &str, replicas: u32, annotations: &Value) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name, "namespace": "default" },
+        "spec": { "replicas": replicas, "selector": { "matchLabels": { "app": name } }, "template": {
+            "metadata": { "labels": { "app": name }, "annotations": annotations },
+            "spec": { "terminationGracePeriodSeconds": 1, "containers": [{ "name": "main", "image": "registry.k8s.io/pause:3.10",
+                "resources": { "requests": { "cpu": "500m", "memory": "512Mi" } } }] } } },
+    })
+}
+
+/// The variables of the rendered Deployment that are plain texts, and the token of the Secret.
+fn environment(rendered: &[Value]) -> Vec<(String, String)> {
+    let container = &of_kind(rendered, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0];
+    let plain = |variable: &Value| {
+        Some((
+            variable["name"].as_str()?.to_owned(),
+            variable["value"].as_str()?.to_owned(),
+        ))
+    };
+    let mut all: Vec<_> = container["env"].as_array().unwrap().iter().filter_map(plain).collect();
+    all.push(("LEADER_ELECTION_NAMESPACE".to_owned(), "karpenter".to_owned()));
+    let secret = &of_kind(rendered, "Secret")[0]["stringData"];
+    all.extend(
+        secret
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned())),
+    );
+    all
+}
+
+/// Twice the same transition, so that an Event is counted up.
+async fn flip_the_class(scene: &Scene) {
+    let class = json!({ "apiVersion": "karpenter.rackspace.com/v1", "kind": "RackspaceSpotNodeClass", "metadata": { "name": "default" }, "spec": {} });
+    for _ in 0..2 {
+        for wanted in ["False", "True"] {
+            if wanted == "True" {
+                scene.apply(&class, "").await.unwrap();
+            } else {
+                scene
+                    .delete("karpenter.rackspace.com/v1", "RackspaceSpotNodeClass", "default")
+                    .await;
+            }
+            let what = format!("Ready={wanted}");
+            scene
+                .until(&what, async || {
+                    let pools = scene.objects("karpenter.sh/v1", "NodePool").await;
+                    condition(&pools[0], "Ready").is_some_and(|ready| ready["status"] == wanted)
+                })
+                .await;
+            // transitions are looked at once a second
+            tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_service_account_alone_does_the_main_job_with_nothing_forbidden_and_no_right_to_spare() {
+    let mut scene = Scene::start("rights").await;
+    scene.plane.apply_crds().await;
+    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "karpenter" } });
+    scene.apply(&namespace, "").await.unwrap();
+    let rendered = template(&[
+        "--set",
+        "spot.cloudspaceName=sandbox",
+        "--set",
+        "spot.refreshToken=sandbox-refresh-token",
+        "--set",
+        "settings.featureGates.nodeOverlay=true",
+    ]);
+    let rendered = objects(&rendered.unwrap());
+    // its pod would wait for an image that nobody has, and the operator would buy a server for it
+    for object in rendered.iter().filter(|object| object["kind"] != "Deployment") {
+        scene.apply(object, "karpenter").await.unwrap();
+    }
+    let account = name(of_kind(&rendered, "ServiceAccount")[0]);
+    let kubeconfig = scene.plane.kubeconfig_for("karpenter", &account).await;
+    scene.start_operator(&kubeconfig, &environment(&rendered));
+
+    let class = json!({ "apiVersion": "karpenter.rackspace.com/v1", "kind": "RackspaceSpotNodeClass", "metadata": { "name": "default" }, "spec": {} });
+    scene.apply(&class, "").await.unwrap();
+    scene.apply(&pool(), "").await.unwrap();
+    scene.apply(&deployment("web", 2, &json!({})), "").await.unwrap();
+    let protected = json!({ "karpenter.sh/do-not-disrupt": "true" });
+    scene.apply(&deployment("kept", 1, &protected), "").await.unwrap();
+    all_run(&scene, 3).await;
+    let text = scene.scrape().await;
+    assert!(
+        text.contains("karpenter_pods_state{") && text.contains("karpenter_nodes_allocatable{"),
+        "{text}"
+    );
+    // a protected pod is deleted by force when the grace period is over
+    for claim in scene.claims().await {
+        scene.delete("karpenter.sh/v1", "NodeClaim", &name(&claim)).await;
+    }
+    scene
+        .until("new machines have taken over", async || replaced(&scene).await)
+        .await;
+    all_run(&scene, 3).await;
+    scene.scale("web", 0).await;
+    scene.scale("kept", 0).await;
+    scene.nothing_left().await;
+    flip_the_class(&scene).await;
+
+    let user = format!("system:serviceaccount:karpenter:{account}");
+    let refused = scene.plane.rights_refused_to(&user);
+    assert!(refused.is_empty(), "forbidden: {}", listed(&refused));
+    let used = scene.plane.rights_used_by(&user);
+    let rare = |right: &&Use| {
+        RARE.iter().any(|(group, resource, verb, _)| {
+            right.api_group == *group && right.resource == *resource && right.verb == *verb
+        })
+    };
+    let spare: BTreeSet<Use> = granted(&rendered)
+        .difference(&used)
+        .filter(|right| !rare(right))
+        .cloned()
+        .collect();
+    assert!(spare.is_empty(), "granted and not used: {}", listed(&spare));
+    scene.stop_operator().await;
+    assert!(
+        !scene.log().contains("sandbox-refresh-token"),
+        "the token is in the log"
+    );
+}
+
+async fn all_run(scene: &Scene, pods: usize) {
+    scene
+        .until("all pods run", async || {
+            let all = scene.pods().await;
+            let running = all
+                .iter()
+                .filter(|pod| pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null());
+            running.count() == pods
+        })
+        .await;
+}
+
+async fn replaced(scene: &Scene) -> bool {
+    let claims = scene.claims().await;
+    !claims.is_empty()
+        && claims
+            .iter()
+            .all(|claim| claim["metadata"]["deletionTimestamp"].is_null())
+}
+
+fn listed(rights: &BTreeSet<Use>) -> String {
+    rights.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,38 @@
+//! What helm makes of the chart.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// Runs the helm of the control plane's cache; its output, or what it said.
+pub fn helm(arguments: &[&str]) -> Result<String, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(root.join("tests/controlplane/helm"))
+        .args(arguments)
+        .current_dir(root)
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() {
+        Ok(text(&output.stdout))
+    } else {
+        Err(text(&output.stderr))
+    }
+}
+
+/// `helm template karpenter charts/karpenter --namespace karpenter` and these.
+pub fn template(more: &[&str]) -> Result<String, String> {
+    let mut arguments = vec!["template", "karpenter", "charts/karpenter", "--namespace", "karpenter"];
+    arguments.extend(more);
+    helm(&arguments)
+}
+
+/// The objects in a rendered text.
+pub fn objects(yaml: &str) -> Vec<Value> {
+    let all: Vec<Value> = serde_saphyr::from_multiple(yaml).unwrap();
+    all.into_iter().filter(|object| !object.is_null()).collect()
+}
+
+pub fn of_kind<'o>(objects: &'o [Value], kind: &str) -> Vec<&'o Value> {
+    objects.iter().filter(|object| object["kind"] == kind).collect()
+}
