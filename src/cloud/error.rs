@@ -109,6 +109,12 @@ pub enum CloudError {
         #[source]
         source: Option<Cause>,
     },
+    /// The pool's overlays have not been looked at yet (scheduling 26-8).
+    #[error("node overlays were not evaluated yet for nodepool {pool}")]
+    NotEvaluated {
+        /// The NodePool.
+        pool: String,
+    },
     /// The answer was not what the cloud's interface promises.
     #[error("the answer to {operation} is not understood at {path}: {detail}")]
     BadAnswer {
@@ -131,7 +137,7 @@ impl CloudError {
             Self::Create { .. } | Self::Refused { .. } => Remedy::TellTheUser,
             Self::Credentials { .. } => Remedy::FixCredentials,
             Self::Unavailable { retry_after, .. } => Remedy::TryAgain { after: *retry_after },
-            Self::BadAnswer { .. } => Remedy::TryAgain { after: None },
+            Self::BadAnswer { .. } | Self::NotEvaluated { .. } => Remedy::TryAgain { after: None },
             Self::UnknownOutcome { .. } => Remedy::LookFirst,
         }
     }

@@ -10,7 +10,7 @@ use super::object::Entry;
 use super::state::Cluster;
 use super::table::Moved;
 use super::tables::Tracked;
-use crate::api::{Conditioned, NodeClaim, NodePool, conditions};
+use crate::api::{Conditioned, NodeClaim, NodeOverlay, NodePool, conditions};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -176,6 +176,17 @@ impl Tracked for NodePool {
     fn renews(_cluster: &Cluster, moved: &Moved<Self>) -> bool {
         let generation = |pool: &Option<Arc<Entry<Self>>>| pool.as_ref().map(|pool| pool.metadata.generation);
         generation(&moved.old) != generation(&moved.new)
+    }
+}
+
+impl Tracked for NodeOverlay {
+    fn says_the_same(old: &Self, new: &Self) -> bool {
+        old == new
+    }
+
+    /// Its spec changes prices, and its status tells that the change holds.
+    fn renews(_cluster: &Cluster, _moved: &Moved<Self>) -> bool {
+        true
     }
 }
 

@@ -291,7 +291,6 @@ macro_rules! plain {
 
 plain!(
     ClassFacts,
-    NodeOverlay,
     PvcFacts,
     PvFacts,
     StorageClassFacts,

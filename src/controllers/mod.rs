@@ -7,6 +7,7 @@
 //! | [`nodeclass`] | whether machines can be had by a class |
 //! | [`pricing`], [`capacity`] | prices kept current, flavours measured |
 //! | [`provisioning`] | pending pods become claims |
+//! | [`nodeoverlay`] | which corrections of instance types hold |
 //! | [`nodepool`] | hash, counter, readiness, validation, registration health |
 //! | [`disruption`] | which nodes go voluntarily, and how |
 //! | [`eviction`] | asking pods to leave |
@@ -20,6 +21,7 @@ pub mod metrics;
 pub mod node;
 pub mod nodeclaim;
 pub mod nodeclass;
+pub mod nodeoverlay;
 pub mod nodepool;
 pub mod pricing;
 pub mod provisioning;

@@ -10,7 +10,7 @@ use super::setup::Solving;
 use super::tasks::Tasks;
 use super::wiring::Borders;
 use crate::clock::SharedClock;
-use crate::cloud::{Observed, Provider};
+use crate::cloud::{Observed, Overlaid, OverlayStore, Provider};
 use crate::cluster::{Change, Cluster, Key, Kind, What};
 use crate::controllers::Kit;
 use crate::controllers::capacity::Capacity;
@@ -21,6 +21,7 @@ use crate::controllers::nodeclaim::expiration::Expirer;
 use crate::controllers::nodeclaim::hydration::ClaimHydration;
 use crate::controllers::nodeclaim::machine::Orders;
 use crate::controllers::nodeclass::NodeClassStatus;
+use crate::controllers::nodeoverlay::{self, Overlaying};
 use crate::controllers::nodepool::counter::Counter;
 use crate::controllers::nodepool::hash::Hash;
 use crate::controllers::nodepool::health::RegistrationHealth;
@@ -131,11 +132,17 @@ pub(super) struct Kits {
     borders: Borders,
     clock: SharedClock,
     metrics: Arc<crate::telemetry::Metrics>,
+    /// Only with the gate NodeOverlay: without it the provider is not wrapped at all (scheduling 26-11).
+    overlays: Option<Arc<OverlayStore>>,
 }
 
 impl Kits {
     pub(super) fn of(&self, controller: &'static str) -> Kit {
-        let inner: Arc<dyn Provider> = Arc::clone(&self.borders.provider) as Arc<dyn Provider>;
+        let bare: Arc<dyn Provider> = Arc::clone(&self.borders.provider) as Arc<dyn Provider>;
+        let inner = match &self.overlays {
+            Some(store) => Arc::new(Overlaid::new(bare, Arc::clone(store))),
+            None => bare,
+        };
         let provider = Observed::new(inner, self.metrics.cloudprovider.clone(), controller);
         Kit {
             cluster: self.borders.cluster.clone(),
@@ -155,10 +162,12 @@ pub(super) fn start(starter: &mut Starter<'_>, options: &Options, clock: &Shared
         borders: borders.clone(),
         clock: Arc::clone(clock),
         metrics: Arc::new(borders.metrics.clone()),
+        overlays: options.gates.node_overlay.then(Arc::default),
     };
     let cores = usize::try_from(options.cpu_requests.div_ceil(1000)).unwrap_or(1);
     provider(starter, options, clock);
     nodepools(starter, &kits);
+    overlays(starter, &kits);
     let orders = Arc::new(Orders::default());
     nodeclaims(starter, &kits, cores, Arc::clone(&orders));
     removal::start(starter, &kits, cores, orders);
@@ -230,6 +239,39 @@ fn nodepools(starter: &mut Starter<'_>, kits: &Kits) {
                 .collect()
         },
     );
+}
+
+/// What corrects instance types, while its gate is on.
+fn overlays(starter: &mut Starter<'_>, kits: &Kits) {
+    let Some(store) = &kits.overlays else { return };
+    let bare = Arc::clone(&kits.borders.provider) as Arc<dyn Provider>;
+    let overlaying = Arc::new(Overlaying::new(kits.of(nodeoverlay::NAME), bare, Arc::clone(store)));
+    let wake = Wake::new();
+    let woken = wake.clone();
+    starter.cluster.on_change(move |change, _| {
+        if matches!(change.kind, Kind::NodeOverlay | Kind::NodePool | Kind::NodeClass) {
+            woken.wake();
+        }
+    });
+    let singleton = Singleton::new(
+        nodeoverlay::NAME,
+        nodeoverlay::PERIOD,
+        wake,
+        starter.borders.queues.clone(),
+    );
+    starter.watch_over(singleton.vital());
+    let stop = starter.stop.clone();
+    let work = singleton.run(stop.clone(), move || {
+        let (overlaying, stop) = (Arc::clone(&overlaying), stop.clone());
+        async move {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => Ok(crate::k8s::queue::Next::Done),
+                done = overlaying.run_once() => done,
+            }
+        }
+    });
+    starter.task(nodeoverlay::NAME, work);
 }
 
 fn nodeclaims(starter: &mut Starter<'_>, kits: &Kits, cores: usize, orders: Arc<Orders>) {

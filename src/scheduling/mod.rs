@@ -46,6 +46,7 @@ mod from_api;
 pub mod instance_type;
 pub mod labels;
 mod line;
+pub mod overlays;
 mod pass;
 pub mod pdb;
 mod place;

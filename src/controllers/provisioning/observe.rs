@@ -4,6 +4,7 @@
 //! without a type yet holds the pods that the ledger promised it and counts against limits at the largest of its types (architecture §3.4).
 
 use crate::api::{Conditioned, NodePool, conditions, labels};
+use crate::cloud::CloudError;
 use crate::cluster::entries::{ClaimEntry, PodEntry, PoolEntry};
 use crate::cluster::{MachineId, Snapshot};
 use crate::controllers::Kit;
@@ -107,6 +108,10 @@ pub(super) async fn with_types(kit: &Kit, pool: &NodePool) -> Pool {
                 tracing::info!(NodePool = name, "skipping, no resolved instance types found");
             }
             types
+        }
+        Err(CloudError::NotEvaluated { .. }) => {
+            tracing::debug!(NodePool = name, "skipping, awaiting nodeoverlay evaluation");
+            Arc::new([])
         }
         Err(error) => {
             tracing::error!(
