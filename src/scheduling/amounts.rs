@@ -7,6 +7,9 @@ use smallvec::SmallVec;
 /// Amounts by place. Short lists count as zero beyond their end.
 pub(super) type Amounts = SmallVec<[i128; 6]>;
 
+/// Stands for every resource that is asked for and that no machine has: however many such names pods come up with, they take one place.
+pub(super) const NOBODYS: &str = "(no machine has it)";
+
 /// The places of resource names.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places {
@@ -43,6 +46,20 @@ impl Places {
             if let Some(amount) = self.find(name).and_then(|place| result.get_mut(place)) {
                 *amount = quantity.nanos();
             }
+        }
+        result
+    }
+}
+
+impl Places {
+    /// What is asked for, as amounts; names that nobody has share one place.
+    pub(super) fn asked_amounts(&self, list: &ResourceList) -> Amounts {
+        let mut result = self.known_amounts(list);
+        let missing = list
+            .iter()
+            .any(|(name, quantity)| self.find(name).is_none() && !quantity.is_zero() && !quantity.is_negative());
+        if let Some(amount) = self.find(NOBODYS).and_then(|place| result.get_mut(place)) {
+            *amount = i128::from(missing);
         }
         result
     }

@@ -1,6 +1,6 @@
 //! Everything a pass works with, prepared from its problem (scheduling §13).
 
-use super::amounts::Places;
+use super::amounts::{self, Places};
 use super::ask::Buffers;
 use super::columns::Columns;
 use super::existing::{self, Existing};
@@ -119,14 +119,20 @@ impl<'a> Pass<'a> {
     /// Inverse groups of the required anti-affinity of pods that stay where they are (scheduling 17-10).
     fn watch_bound_pods(&mut self, excluded: &FxHashSet<&str>) {
         let problem = self.problem;
-        let with_object = |at: &usize| problem.nodes.get(*at).is_some_and(|node| node.object.is_some());
-        for at in (0..problem.nodes.len()).filter(with_object) {
-            let pods = problem.nodes.get(at).into_iter().flat_map(|node| &node.pods);
-            let carriers = pods.filter(|pod| !pod.constraints.anti_affinity.is_empty());
-            for pod in carriers.filter(|pod| !excluded.contains(pod.uid.as_str())) {
-                for id in self.imposed(&pod.namespace, &pod.constraints) {
-                    self.topology.record_bound(id, at, &self.symbols);
-                }
+        let known = problem
+            .nodes
+            .iter()
+            .enumerate()
+            .filter(|(_, node)| node.object.is_some());
+        let mut carriers: Vec<(usize, &Pod)> = known
+            .flat_map(|(at, node)| node.pods.iter().map(move |pod| (at, pod.as_ref())))
+            .filter(|(_, pod)| !pod.constraints.anti_affinity.is_empty() && !excluded.contains(pod.uid.as_str()))
+            .collect();
+        // The tolerations that a group takes over are those of its first pod, whatever the order of the machines.
+        carriers.sort_by(|(_, a), (_, b)| order_of(a).cmp(&order_of(b)));
+        for (at, pod) in carriers {
+            for id in self.imposed(&pod.namespace, &pod.constraints) {
+                self.topology.record_bound(id, at, &self.symbols);
             }
         }
     }
@@ -166,7 +172,7 @@ impl<'a> Pass<'a> {
             return None;
         };
         let policy = self.options.preferences;
-        let (wish, strict) = shapes::wishes(&constraints, policy, &mut self.symbols);
+        let (wish, strict) = shapes::wishes(&constraints, policy, self.options.ties, &mut self.symbols);
         let carrier = Carrier {
             namespace: &pod.namespace,
             labels: &pod.labels,
@@ -257,15 +263,22 @@ fn order_of(pod: &Pod) -> (bool, &str, &str, &str) {
     (pod.standing.node.is_some(), &pod.namespace, &pod.name, &pod.uid)
 }
 
-/// A place for each resource that a pod can ask for, a machine can have or a pool can limit.
+/// A place for each resource that machines have or pools limit, as far as it matters, and one for all that pods ask for in vain.
 fn places(problem: &Problem, movable: &[Arc<Pod>]) -> Places {
     let mut places = Places::default();
-    let pods = problem.pods.iter().chain(&problem.daemons).chain(movable);
     let nodes = problem.nodes.iter().map(|node| &node.allocatable);
     let limits = problem.pools.iter().map(|pool| &pool.limits);
-    for list in pods.map(|pod| &*pod.requests).chain(nodes).chain(limits) {
-        for (name, _) in list.iter() {
-            places.place(name);
+    for (name, _) in nodes.chain(limits).flat_map(|list| list.iter()) {
+        places.place(name);
+    }
+    let types = problem.pools.iter().flat_map(|pool| pool.instance_types.iter());
+    let sold: BTreeSet<&str> = types
+        .flat_map(|kind| kind.capacity.iter().map(|(name, _)| name))
+        .collect();
+    let pods = problem.pods.iter().chain(&problem.daemons).chain(movable);
+    for (name, _) in pods.flat_map(|pod| pod.requests.iter()) {
+        if places.find(name).is_none() {
+            places.place(if sold.contains(name) { name } else { amounts::NOBODYS });
         }
     }
     places

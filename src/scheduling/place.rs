@@ -6,7 +6,7 @@ use super::bits;
 use super::pass::Pass;
 use super::planned::Planned;
 use super::record::{Seat, Whose};
-use super::results::MinValuesPolicy;
+use super::results::{MinValuesPolicy, Ties};
 use super::settle::{Candidate, Verdict, settle};
 use super::shapes::{Memory, Shape, Variant};
 use super::symbols::{Set, Unknown};
@@ -142,13 +142,19 @@ impl Pass<'_> {
             existing,
             taken,
             shapes,
+            options,
             ..
         } = self;
         let (Some(machine), Some(own)) = (existing.get_mut(at), shapes.get(shape)) else {
             return;
         };
         amounts::take(&mut machine.remaining, &own.requests);
-        machine.set = set;
+        // Differs: a machine has the labels it has; upstream adds what a pod wants, so that after a `NotIn` the label counts as defined for the
+        // next pod (scheduling 15-2).
+        if options.ties == Ties::ByName {
+            machine.set = set;
+        }
+        let set = machine.set;
         if machine.pods.is_empty() {
             taken.push(at);
         }

@@ -8,6 +8,8 @@ use super::amounts::{Amounts, Places};
 use super::labels;
 use super::pod::{Constraints, Pod, PodTerm, Preferences, Selector};
 use super::problem::{Node, Problem};
+use super::requirements::Requirement;
+use super::results::Ties;
 use super::symbols::{Key, Symbols, Wish};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -177,7 +179,7 @@ fn shape(pod: &Arc<Pod>, problem: &Problem, places: &Places, symbols: &mut Symbo
     }
     Shape {
         pod: Arc::clone(pod),
-        requests: places.known_amounts(&pod.requests),
+        requests: places.asked_amounts(&pod.requests),
         alternatives,
         attachments: problem.volumes.attachments(pod).unwrap_or_default(),
         variants: Vec::new(),
@@ -190,12 +192,30 @@ fn shape(pod: &Arc<Pod>, problem: &Problem, places: &Places, symbols: &mut Symbo
     }
 }
 
+/// A label that no machine has, wanted where a pod's own requirements exclude each other.
+const NOWHERE: &str = "karpenter.sh/nowhere";
+
 /// What constraints want of a node's labels: with preferences as the policy says, and strictly (scheduling 13-7).
-pub(super) fn wishes(constraints: &Constraints, policy: Preferences, symbols: &mut Symbols) -> (Wish, Wish) {
-    let strict = symbols.wish(&constraints.node_requirements(Preferences::Ignore));
+///
+/// Differs: requirements that exclude each other are satisfied by no machine; upstream takes them for a label that shall not be there and finds
+/// it missing, where the scheduler will never bind the pod (scheduling 5-7).
+pub(super) fn wishes(
+    constraints: &Constraints,
+    policy: Preferences,
+    ties: Ties,
+    symbols: &mut Symbols,
+) -> (Wish, Wish) {
+    let mut wish_with = |preferences: Preferences| {
+        let mut wanted = constraints.node_requirements(preferences);
+        if ties == Ties::Product && !constraints.contradictions(preferences).is_empty() {
+            wanted.add(Requirement::exists(NOWHERE));
+        }
+        symbols.wish(&wanted)
+    };
+    let strict = wish_with(Preferences::Ignore);
     let wish = match policy {
         Preferences::Ignore => strict,
-        Preferences::Respect => symbols.wish(&constraints.node_requirements(Preferences::Respect)),
+        Preferences::Respect => wish_with(Preferences::Respect),
     };
     (wish, strict)
 }

@@ -168,7 +168,7 @@ pub(super) fn template(
         set,
         columns,
         types,
-        overhead: places.known_amounts(&overhead_list),
+        overhead: places.asked_amounts(&overhead_list),
         overhead_list,
         daemon_ports: daemons
             .iter()

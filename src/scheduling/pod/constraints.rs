@@ -158,9 +158,76 @@ impl Constraints {
     }
 }
 
+impl Constraints {
+    /// The labels on which its own requirements exclude each other, sorted: no value of the label satisfies all of them, nor does its absence.
+    pub fn contradictions(&self, preferences: Preferences) -> Vec<String> {
+        let preferred = heaviest(&self.preferred_terms).filter(|_| preferences == Preferences::Respect);
+        let terms = self.required_terms.first().into_iter();
+        let terms = terms.chain(preferred.map(|preferred| &preferred.term));
+        let selected = self
+            .node_selector
+            .iter()
+            .map(|(key, value)| Requirement::is(key, value.as_str()));
+        let all: Vec<Requirement> = selected
+            .chain(terms.flat_map(|term| term.expressions.iter().map(Expression::requirement)))
+            .collect();
+        let joint = self.node_requirements(preferences);
+        let lost = joint.iter().filter(|joint| {
+            let present = |own: &Requirement| own.key() == joint.key() && !own.allows_absence();
+            joint.operator() == Operator::DoesNotExist && all.iter().any(present)
+        });
+        lost.map(|joint| joint.key().to_owned()).collect()
+    }
+}
+
 /// The first of the heaviest preferences.
 fn heaviest<T>(preferences: &[Weighted<T>]) -> Option<&Weighted<T>> {
     preferences
         .iter()
         .reduce(|best, next| if next.weight > best.weight { next } else { best })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expression(key: &str, operator: &str, values: &[&str]) -> Expression {
+        Expression {
+            key: key.to_owned(),
+            operator: operator.to_owned(),
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        }
+    }
+
+    fn term(expressions: &[Expression]) -> NodeTerm {
+        NodeTerm {
+            expressions: expressions.to_vec(),
+            match_fields: false,
+        }
+    }
+
+    #[test]
+    fn requirements_that_exclude_each_other_are_told_from_a_label_that_shall_not_be_there() {
+        let of = |expressions: &[Expression]| Constraints {
+            required_terms: vec![term(expressions)],
+            ..Constraints::default()
+        };
+        let lost = |constraints: &Constraints| constraints.contradictions(Preferences::Respect);
+        let absent = expression("team", "DoesNotExist", &[]);
+        assert!(lost(&of(std::slice::from_ref(&absent))).is_empty());
+        assert!(lost(&of(&[absent.clone(), expression("team", "NotIn", &["red"])])).is_empty());
+        assert_eq!(lost(&of(&[absent, expression("team", "Exists", &[])])), ["team"]);
+        assert_eq!(
+            lost(&of(&[expression("n", "Gt", &["5"]), expression("n", "Lt", &["3"])])),
+            ["n"]
+        );
+        let mut preferring = of(&[expression("team", "In", &["red", "blue"])]);
+        preferring.node_selector.insert("team".to_owned(), "blue".to_owned());
+        preferring.preferred_terms = vec![Weighted {
+            weight: 1,
+            term: term(&[expression("team", "In", &["red"])]),
+        }];
+        assert_eq!(lost(&preferring), ["team"]);
+        assert!(preferring.contradictions(Preferences::Ignore).is_empty());
+    }
 }
