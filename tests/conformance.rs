@@ -25,6 +25,8 @@ mod folder;
 mod machines;
 #[path = "conformance/neighbours.rs"]
 mod neighbours;
+#[path = "conformance/phrases.rs"]
+mod phrases;
 #[path = "conformance/predicates.rs"]
 mod predicates;
 #[path = "conformance/removal.rs"]

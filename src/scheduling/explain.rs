@@ -9,16 +9,18 @@ use super::finish::min_values_message;
 use super::pass::Pass;
 use super::planned::Planned;
 use super::requirements::{Requirements, Undefined};
-use super::results::{PoolVerdict, Reason};
+use super::results::{PoolVerdict, Reason, Ties};
 use super::settle::question;
 use super::shapes::Variant;
-use super::symbols::{Set, Unknown, Wish};
+use super::symbols::{Key, Set, Unknown, Value, Wish};
 use super::taints;
 use super::templates::{min_values, short_of_values};
 use super::topology::choose::Choice;
 use super::topology::group::Group;
-use crate::resources::{Quantity, ResourceList, names};
+use crate::resources::{Quantity, names};
 
+/// The sentence when requirements and offering could be met.
+const TOO_SMALL: &str = "no instance type has enough resources";
 /// A pod that asks for so many cores probably means thousandths.
 const ABSURD_CORES: i64 = 1_000_000;
 
@@ -81,9 +83,15 @@ impl Pass<'_> {
         for port in &constraints.ports {
             if let Some(taken) = claim.ports.iter().find(|taken| taken.conflicts(port)) {
                 return format!(
-                    "checking host port usage, {port} conflicts with existing HostPort configuration {taken}"
+                    "checking host port usage, pod hostport conflicts with existing hostport configuration ({}, {})",
+                    port_words("existing", taken),
+                    port_words("pod", port)
                 );
             }
+        }
+        let contradictions = constraints.contradictions(self.options.preferences);
+        if let Some(label) = contradictions.first().filter(|_| self.options.ties == Ties::Product) {
+            return format!("incompatible requirements, those of the pod for label {label:?} exclude each other");
         }
         let well_known = &self.problem.well_known;
         let own = self.symbols.to_requirements(claim.set);
@@ -158,17 +166,45 @@ impl Pass<'_> {
             let domains = match group.choose(&question, &self.symbols) {
                 Choice::Here => continue,
                 Choice::AnyOf(domains) => domains,
-                Choice::OneOf(domains) => domains.into_iter().take(1).collect(),
+                // Any of them will do to explain, as long as it is always the same.
+                Choice::OneOf(domains) => {
+                    let name = |domain: &_| self.symbols.value_name(group.rule.key, *domain);
+                    domains
+                        .into_iter()
+                        .min_by(|a, b| name(a).cmp(name(b)))
+                        .into_iter()
+                        .collect()
+                }
                 Choice::NotNow | Choice::Never => return self.unsatisfiable(id, base, variant, claim),
             };
             let key = group.rule.key;
             let one = self.symbols.one_of(key, &domains);
-            let Some(set) = self.symbols.combine(narrowed, one, Unknown::AllowWellKnown) else {
-                return self.unsatisfiable(id, base, variant, claim);
-            };
-            narrowed = set;
+            match self.symbols.combine(narrowed, one, Unknown::AllowWellKnown) {
+                Some(set) => narrowed = set,
+                None => return self.clash(narrowed, claim, key, &domains),
+            }
         }
         self.no_type(claim, narrowed, shape, verdict)
+    }
+
+    /// What keeps a claim from the domains that a rule chose: a rule before it, or a label that the pool does not define.
+    fn clash(&self, narrowed: Set, claim: &Planned, key: Key, domains: &[Value]) -> String {
+        let names = domains
+            .iter()
+            .map(|domain| self.symbols.value_name(key, *domain).as_ref());
+        let wanted: Requirements = [super::Requirement::new(
+            self.symbols.key_name(key),
+            super::Operator::In,
+            names.map(str::to_owned),
+        )]
+        .into_iter()
+        .collect();
+        let mut own = self.symbols.to_requirements(narrowed);
+        own.add(self.symbols_host(claim));
+        match own.compatible(&wanted, Undefined::Allow(&self.problem.well_known)) {
+            Err(clash) => clash.to_string(),
+            Ok(()) => "incompatible requirements".to_owned(),
+        }
     }
 
     fn wish_text(&self, wish: &Wish) -> Requirements {
@@ -216,12 +252,12 @@ impl Pass<'_> {
         let mut texts: Vec<String> = counts
             .iter()
             .take(25)
-            .map(|(name, pods)| format!("{name}:{pods}"))
+            .map(|(name, pods)| format!("{name}: {pods}"))
             .collect();
         if others > 0 {
             texts.push(format!("and {others} other(s)"));
         }
-        format!("map[{}]", texts.join(" "))
+        texts.join(", ")
     }
 
     /// No instance type is left: which of requirements, size and offering stood in the way (scheduling 15-8).
@@ -260,14 +296,29 @@ impl Pass<'_> {
             let keys: Vec<&str> = short.iter().map(|(key, _)| symbols.key_name(*key).as_ref()).collect();
             min_values_message(&keys)
         } else {
-            phrase(&matching, &large, &buyable, &requests).to_owned()
+            phrase(&matching, &large, &buyable).to_owned()
+        };
+        let cores = requests.amount(names::CPU) >= Quantity::units(ABSURD_CORES);
+        let hint = if cores && text == TOO_SMALL {
+            " (CPU request >= 1 Million, m vs M typo?)"
+        } else {
+            ""
         };
         format!(
-            "{text}, requirements={}, resources={}",
+            "{text}, requirements={}, resources={}{hint}",
             symbols.to_requirements(set),
             requests.to_json()
         )
     }
+}
+
+/// A port as structured errors print it.
+fn port_words(whose: &str, port: &super::ports::HostPort) -> String {
+    let ip = if port.ip.is_empty() { "0.0.0.0" } else { &port.ip };
+    format!(
+        "{whose}-hostport-ip={ip}, {whose}-hostport-port={}, {whose}-hostport-protocol={}",
+        port.port, port.protocol
+    )
 }
 
 /// The cheapest in trouble: the type that fails the fewest of the criteria, the first listed among equals.
@@ -278,13 +329,12 @@ fn closest(types: &[u64], criteria: &[&Vec<u64>], template: &super::templates::T
 }
 
 /// Upstream's sentence for what the types met (scheduling 15-8).
-fn phrase(matching: &[u64], large: &[u64], buyable: &[u64], requests: &ResourceList) -> &'static str {
+fn phrase(matching: &[u64], large: &[u64], buyable: &[u64]) -> &'static str {
     let (requirements, fits, offering) = (
         !bits::is_empty(matching),
         !bits::is_empty(large),
         !bits::is_empty(buyable),
     );
-    let absurd = requests.amount(names::CPU) >= Quantity::units(ABSURD_CORES);
     match (requirements, fits, offering) {
         (false, false, false) => {
             "no instance type met the scheduling requirements or had enough resources or had a required offering"
@@ -293,10 +343,7 @@ fn phrase(matching: &[u64], large: &[u64], buyable: &[u64], requests: &ResourceL
         (false, true, false) => "no instance type met the scheduling requirements or had a required offering",
         (true, false, false) => "no instance type had enough resources or had a required offering",
         (false, true, true) => "no instance type met all requirements",
-        (true, false, true) if absurd => {
-            "no instance type has enough resources (CPU request >= 1 Million, m vs M typo?)"
-        }
-        (true, false, true) => "no instance type has enough resources",
+        (true, false, true) => TOO_SMALL,
         (true, true, false) => "no instance type has the required offering",
         (true, true, true) if bits::meet(matching, large) => {
             "no instance type which met the scheduling requirements and had enough resources, had a required offering"

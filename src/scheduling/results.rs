@@ -119,7 +119,7 @@ impl std::fmt::Display for Reason {
             Self::Volumes(message) => f.write_str(message),
             Self::MinValues(message) => write!(
                 f,
-                "pod didn't schedule because NodePool couldn't meet minValues requirements, validating minValues, {message}"
+                "pod didn’t schedule because NodePool couldn’t meet minValues requirements, validating minValues, {message}"
             ),
             Self::Refused(verdicts) => {
                 for (i, verdict) in verdicts.iter().enumerate() {

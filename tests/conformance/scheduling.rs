@@ -4,6 +4,7 @@ use crate::answer::Answer;
 use crate::compare::{Level, differences};
 use crate::feasibility;
 use crate::folder;
+use crate::phrases;
 use crate::predicates;
 use crate::report::{Outcome, Report};
 use crate::scenario::{Catalogs, Scenario};
@@ -27,6 +28,9 @@ pub fn run(folder: &Path, report: &mut Report) {
                 id,
                 by_name(scenario, &catalogs),
             );
+            if let Some(outcome) = reasons(scenario, &catalogs) {
+                report.note("scheduling, reasons in words", id, outcome);
+            }
             report.note(
                 &format!("scheduling/{family} (product)"),
                 id,
@@ -38,6 +42,25 @@ pub fn run(folder: &Path, report: &mut Report) {
 
 fn answer(scenario: &Value, field: &str) -> Answer {
     Answer::deserialize(&scenario[field]).unwrap()
+}
+
+/// Why pods were not placed, where upstream always says it in the same words and nothing else differs.
+fn reasons(scenario: &Value, catalogs: &Catalogs) -> Option<Outcome> {
+    let stable = scenario["stability"]["messagesStable"].as_bool() == Some(true);
+    let same = scenario.get("deterministicSame").and_then(Value::as_bool) == Some(true);
+    if !stable || !same || scenario["options"]["reservedCapacity"].as_bool() == Some(true) {
+        return None;
+    }
+    let made = Scenario::read(scenario, catalogs, Ties::ByName);
+    let (expected, ours) = (answer(scenario, "expect"), ours(&made));
+    if expected.pod_errors.is_empty() || !differences(&expected, &ours, Level::Exact).is_empty() {
+        return None;
+    }
+    let found = phrases::differences(&expected, &ours);
+    if !found.is_empty() && phrases::about_shared_ports(&expected) {
+        return Some(Outcome::DiffersBy("9-5"));
+    }
+    Some(Outcome::of(found))
 }
 
 /// With ties by name the answer must be the deterministic one, exactly.
