@@ -14,6 +14,8 @@
 mod arrows;
 #[path = "architecture/citations.rs"]
 mod citations;
+#[path = "architecture/scenarios.rs"]
+mod scenarios;
 #[path = "architecture/shape.rs"]
 mod shape;
 #[path = "architecture/sources.rs"]

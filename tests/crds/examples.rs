@@ -50,7 +50,7 @@ pub fn admission_faults(schema: &Value, example: &Value) -> Vec<String> {
 
 #[test]
 fn admission_accepts_and_rejects_what_upstream_does() {
-    // surface §1.7
+    // surface §1.7, OVV-18 to OVV-23
     let schemas: BTreeMap<String, Value> = crd::all()
         .into_iter()
         .map(|definition| (definition.kind(), definition.schema().clone()))
