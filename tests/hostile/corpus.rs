@@ -141,6 +141,21 @@ fn generated_objects_do_the_solver_no_harm() {
     try_generated("placing", 300);
 }
 
+/// Bytes are choices here, so any will do, and long ones say most.
+#[test]
+fn generated_clusters_do_the_solver_no_harm() {
+    let config = Config {
+        cases: 1_500,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let outcome = TestRunner::new(config).run(&prop::collection::vec(any::<u8>(), 0..1_500), |input| {
+        bodies::run("structured", &input);
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("the solver stumbled over {error}"));
+}
+
 #[test]
 fn generated_answers_of_the_platform_do_no_harm() {
     for body in ["feed", "spot", "token"] {

@@ -1,6 +1,6 @@
 //! The bodies by name.
 
-use super::{objects, placing, platform, text};
+use super::{objects, placing, platform, structured, text};
 
 /// Takes any bytes.
 type Body = fn(&[u8]);
@@ -16,6 +16,7 @@ pub const ALL: &[(&str, Body)] = &[
     ("selector", objects::selector),
     ("settings", text::settings),
     ("spot", platform::spot),
+    ("structured", structured::structured),
     ("token", platform::token),
 ];
 

@@ -7,6 +7,7 @@ mod all;
 mod objects;
 mod placing;
 mod platform;
+mod structured;
 mod text;
 
 pub use all::{ALL, run};
