@@ -3,7 +3,7 @@
 # Where cargo builds.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help generate build sandbox test test-quick lint fmt image chart-lint chart-template update-pricing control-plane conformance bench bench-resident bench-solve bench-what-if fuzz chart-golden
+.PHONY: help generate build sandbox test test-quick lint fmt image chart-lint chart-template update-pricing control-plane conformance cross-check bench bench-resident bench-solve bench-what-if fuzz chart-golden
 
 IMAGE ?= karpenter-provider-rackspace-spot:dev
 PLATFORMS ?= linux/amd64
@@ -56,6 +56,9 @@ control-plane: ## builds the real control plane and helm from Go modules, outsid
 
 conformance: ## recorded answers held against ours; VECTORS=DIR runs another folder of the same shape
 	VECTORS=$(VECTORS) cargo test --locked --test conformance -- --nocapture
+
+cross-check: ## the solver's plans taken to the real kube-scheduler; SEEDS=A..B runs other cases
+	SEEDS=$(SEEDS) cargo test --locked --test cp_cross_check -- --nocapture
 
 bench: ## measures intake and snapshots of a large cluster, the solver, and the memory of the release binary
 	cargo bench --locked --bench cluster

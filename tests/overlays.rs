@@ -9,7 +9,7 @@
 
 use axum::body::Body;
 use karpenter::cloud::spot::ServiceTransport;
-use karpenter::operator::{Environment, Listeners, Options, RunError, Setup, Solving, run};
+use karpenter::operator::{Candidacy, Environment, FirstLogin, Listeners, Options, RunError, Setup, Solving, run};
 use sandbox::world::{Crds, World};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -47,6 +47,8 @@ fn start(world: &World, gates: &str, stop: &CancellationToken) -> JoinHandle<Res
         seed: 1,
         listeners: Listeners::off(),
         solving: Solving::Inline,
+        candidacy: Candidacy::Alone,
+        first_login: FirstLogin::Waived,
     };
     tokio::spawn(run(setup, stop.clone()))
 }

@@ -23,6 +23,7 @@ use super::topology::rules::{self, Carrier};
 use super::topology::universe::Universe;
 use super::topology::{Registry, group::Rule};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The state of one pass.

@@ -1,0 +1,150 @@
+//! Where a plan is known to know less than the scheduler will: by rule, seen in case and plan, never by seed.
+//!
+//! Each is Karpenter's own behaviour that recorded answers demand, and is told to users in docs/scheduling.md. Everything else is a defect.
+
+use crate::case::Case;
+use crate::plan::{Plan, Step};
+use karpenter::scheduling::pod::{NodePolicy, PodTerm, Spread, WhenUnsatisfiable};
+use karpenter::scheduling::{NewClaim, Pod, Problem, labels};
+use std::sync::Arc;
+
+/// The rule by which a refused placement was to be expected.
+pub fn rule(case: &Case, plan: &Plan, step: &Step, refusal: &str) -> Option<&'static str> {
+    let uid = step.pod.metadata.uid.as_deref().unwrap();
+    let pod = plan.problem.pods.iter().find(|pod| pod.uid == uid)?;
+    if refusal.contains("pod topology spread constraints") {
+        return spread(plan, pod);
+    }
+    if refusal.contains("pod affinity rules") {
+        return first_elsewhere(&plan.problem, pod).then_some("17-13");
+    }
+    if refusal.contains("node affinity/selector") {
+        return presence_is_lost(pod).then_some("5-7");
+    }
+    let ports_clash = refusal.contains("free ports") && a_daemon_comes(case, pod);
+    ports_clash.then_some("12-6")
+}
+
+/// `Exists` and `NotIn` of one label together are a `NotIn`, which a machine without the label satisfies too (5-7).
+fn presence_is_lost(pod: &Pod) -> bool {
+    pod.constraints.required_terms.iter().any(|term| {
+        term.expressions.iter().any(|one| {
+            let same = term.expressions.iter().filter(|other| other.key == one.key);
+            one.operator == "NotIn"
+                && same
+                    .into_iter()
+                    .any(|other| ["Exists", "Gt", "Lt"].contains(&other.operator.as_str()))
+        })
+    })
+}
+
+/// A daemon that is not yet on an existing machine takes its host port there when it comes; only new machines are planned with it (12-6).
+fn a_daemon_comes(case: &Case, pod: &Pod) -> bool {
+    let daemons = case.daemon_sets.iter().filter_map(|set| Pod::for_daemon_set(set, None));
+    let theirs: Vec<_> = daemons.flat_map(|daemon| daemon.constraints.ports.clone()).collect();
+    pod.constraints
+        .ports
+        .iter()
+        .any(|own| theirs.iter().any(|other| own.conflicts(other)))
+}
+
+/// The first of its kind in its own part of the topology is let in, although others that it wants to be near are elsewhere (17-13).
+fn first_elsewhere(problem: &Problem, pod: &Pod) -> bool {
+    let names = |key: &str| {
+        let terms = pod.constraints.required_terms.iter().flat_map(|term| &term.expressions);
+        pod.constraints.node_selector.contains_key(key) || terms.into_iter().any(|expression| expression.key == key)
+    };
+    let affinity = pod.constraints.affinity.iter();
+    affinity
+        .clone()
+        .any(|term| names(&term.topology_key) && selects(problem, term, pod, pod))
+}
+
+fn selects(problem: &Problem, term: &PodTerm, carrier: &Pod, other: &Pod) -> bool {
+    let by_label = |selector: &karpenter::scheduling::Selector| {
+        let own = problem.namespaces.get(&other.namespace);
+        own.is_some_and(|own| selector.matches(own))
+    };
+    let meant = match &term.namespace_selector {
+        Some(selector) => by_label(selector) || term.namespaces.contains(&other.namespace),
+        None if term.namespaces.is_empty() => other.namespace == carrier.namespace,
+        None => term.namespaces.contains(&other.namespace),
+    };
+    meant
+        && term
+            .selector
+            .as_ref()
+            .is_some_and(|selector| selector.matches(&other.labels))
+}
+
+fn spread(plan: &Plan, pod: &Arc<Pod>) -> Option<&'static str> {
+    let hard = pod
+        .constraints
+        .spread
+        .iter()
+        .filter(|spread| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule);
+    hard.into_iter().find_map(|spread| {
+        if one_key_of_several(pod) {
+            return Some("17-9");
+        }
+        if narrows(pod, &spread.topology_key) && (spread.node_affinity == NodePolicy::Ignore || several_terms(pod)) {
+            return Some("17-12");
+        }
+        counted_on_open_claim(plan, pod, spread)
+    })
+}
+
+/// Nodes that lack the key of one of several spreads take no part in any of them; each spread of a plan counts by itself (17-9).
+fn one_key_of_several(pod: &Pod) -> bool {
+    let keys = pod.constraints.spread.iter().map(|spread| spread.topology_key.as_str());
+    keys.filter(|key| *key != labels::HOSTNAME).count() > 1
+}
+
+fn several_terms(pod: &Pod) -> bool {
+    pod.constraints.required_terms.len() > 1
+}
+
+/// The emptiest domain is looked for among those that the pod may use; the scheduler looks among those that the policy or another of its terms
+/// lets in (17-12).
+fn narrows(pod: &Pod, key: &str) -> bool {
+    let selected = pod.constraints.node_selector.contains_key(key);
+    let terms = pod.constraints.required_terms.iter().flat_map(|term| &term.expressions);
+    selected || terms.into_iter().any(|expression| expression.key == key)
+}
+
+/// A pod on a claim whose domain is open is not counted in any (17-15, 17-16); and one on a claim that does not say what the spread's node filter
+/// asks is not counted at all (17-8).
+fn counted_on_open_claim(plan: &Plan, pod: &Pod, spread: &Spread) -> Option<&'static str> {
+    let counted = |other: &Pod| {
+        other.namespace == pod.namespace
+            && spread
+                .selector
+                .as_ref()
+                .is_some_and(|selector| selector.matches(&other.labels))
+    };
+    for claim in &plan.results.new_claims {
+        if !claim.pods.iter().any(|other| counted(other)) {
+            continue;
+        }
+        if spread.topology_key != labels::HOSTNAME && was_open(plan, claim, &spread.topology_key) {
+            return Some("17-16");
+        }
+        let asked = pod.constraints.required_terms.iter().flat_map(|term| &term.expressions);
+        let mut asked = asked.map(|e| &e.key).chain(pod.constraints.node_selector.keys());
+        if spread.node_affinity == NodePolicy::Honor && asked.any(|key| single(claim, key).is_none()) {
+            return Some("17-8");
+        }
+    }
+    None
+}
+
+fn single<'a>(claim: &'a NewClaim, key: &str) -> Option<&'a str> {
+    claim.requirements.get(key)?.single_value()
+}
+
+/// Whether the domain of a claim was open when its first pods came: its pool does not fix it.
+fn was_open(plan: &Plan, claim: &NewClaim, key: &str) -> bool {
+    let pool = claim.pool_in(&plan.problem.pools).unwrap();
+    let own = pool.claim_requirements();
+    own.get(key).is_none_or(|own| own.single_value().is_none())
+}
