@@ -184,6 +184,12 @@ fn provider(starter: &mut Starter<'_>, options: &Options, clock: &SharedClock) {
         Arc::clone(clock),
         options.spot.cloudspace_name.clone(),
     );
+    let expecting = Arc::clone(&borders.provider);
+    starter.cluster.on_change(move |change, _| {
+        if change.kind == Kind::NodeClass && change.what == What::Appeared {
+            expecting.node_classes().expect(&change.key.name);
+        }
+    });
     starter.queue(QueueSettings::new("nodeclass", 10), class, |change, _| {
         of_kind(change, Kind::NodeClass)
             .into_iter()

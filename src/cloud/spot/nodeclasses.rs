@@ -8,20 +8,27 @@ use crate::pricing::Percentile;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// NodeClasses by name.
+/// NodeClasses by name; those that are there and were not looked at yet have no value.
 #[derive(Debug, Default)]
 pub struct NodeClasses {
-    classes: Mutex<BTreeMap<String, Arc<RackspaceSpotNodeClass>>>,
+    classes: Mutex<BTreeMap<String, Option<Arc<RackspaceSpotNodeClass>>>>,
 }
 
 impl NodeClasses {
+    /// A class of this name is there; what it says follows. Until then nothing may be concluded from its absence: after a start the claims of classes
+    /// that the controller has not come to yet would all be given up.
+    pub fn expect(&self, name: &str) {
+        let mut classes = self.classes.lock().unwrap_or_else(PoisonError::into_inner);
+        classes.entry(name.to_owned()).or_insert(None);
+    }
+
     /// Takes in a class, new or changed.
     pub fn put(&self, class: Arc<RackspaceSpotNodeClass>) {
         let name = class.metadata.name.clone().unwrap_or_default();
         self.classes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(name, class);
+            .insert(name, Some(class));
     }
 
     /// Takes a class out.
@@ -36,6 +43,12 @@ impl NodeClasses {
             .unwrap_or_else(PoisonError::into_inner)
             .get(name)
             .cloned()
+            .flatten()
+    }
+
+    fn is_expected(&self, name: &str) -> bool {
+        let classes = self.classes.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(classes.get(name), Some(None))
     }
 
     /// The class of a claim, if it can be used now.
@@ -57,6 +70,14 @@ impl NodeClasses {
                 "its kind {}/{} is not served",
                 reference.group, reference.kind
             )));
+        }
+        if self.is_expected(&reference.name) {
+            return Err(CloudError::Unavailable {
+                operation: "reading",
+                detail: format!("node class {} was not looked at yet", reference.name),
+                retry_after: None,
+                source: None,
+            });
         }
         let class = self
             .get(&reference.name)
@@ -100,6 +121,25 @@ mod tests {
             kind: "RackspaceSpotNodeClass".into(),
             name: "default".into(),
         }
+    }
+
+    #[test]
+    fn a_class_that_was_not_looked_at_yet_is_no_reason_to_give_a_claim_up() {
+        let classes = NodeClasses::default();
+        classes.expect("default");
+        let error = classes.usable(&reference()).unwrap_err();
+        assert!(matches!(error, CloudError::Unavailable { .. }), "{error}");
+        let mut class = RackspaceSpotNodeClass::default();
+        class.metadata.name = Some("default".into());
+        class.set_true(conditions::SERVER_CLASSES_DISCOVERED, DateTime::UNIX_EPOCH);
+        classes.put(Arc::new(class));
+        classes.expect("default");
+        assert!(classes.usable(&reference()).is_ok(), "what is known stays known");
+        classes.remove("default");
+        assert!(matches!(
+            classes.usable(&reference()),
+            Err(CloudError::NodeClassNotReady { .. })
+        ));
     }
 
     #[test]
