@@ -112,8 +112,8 @@ async fn a_replica_that_stands_by_goes_on_where_the_leader_was_killed() {
     for role in [Role::Cold, Role::Warm] {
         for point in [HookPoint::Before, HookPoint::After] {
             let successor = Successor::StandingBy(role);
-            assert!(at_every_write(Side::Spot, point, successor, 1).await >= 4);
-            assert!(at_every_write(Side::Kubernetes, point, successor, 7).await >= 3);
+            assert!(at_every_write(Side::Spot, point, successor, 2).await >= 2);
+            assert!(at_every_write(Side::Kubernetes, point, successor, 13).await >= 2);
         }
     }
 }

@@ -75,8 +75,3 @@ impl Place {
 pub(super) fn is_beaten(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
 }
-
-/// Whether there is no Lease any more.
-pub(super) fn is_gone(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404)
-}

@@ -9,7 +9,7 @@
 //! The term of the [`Keeper`] ends by itself; this task only extends it. Started by the operator's wiring, which stops everything else when the
 //! lease is lost.
 
-use super::lease::{Place, is_beaten, is_gone};
+use super::lease::{Place, is_beaten};
 use super::record::{Record, Sighting};
 use super::terms::Terms;
 use crate::clock::SharedClock;
@@ -179,7 +179,10 @@ impl Candidate {
         let found = self.place.get().await?;
         let now = Instant::now();
         let record = found.as_ref().map(Record::of).unwrap_or_default();
-        self.sighting.see(&record, now);
+        // a Lease that somebody deleted is still held by whoever held it: the holder makes it again with its next renewal
+        if found.is_some() {
+            self.sighting.see(&record, now);
+        }
         let terms = self.settings.terms;
         if let Some(until) = self.sighting.taken_until(&self.settings.identity, terms.lease, now) {
             return Ok(Look::NotYet(until));
@@ -240,12 +243,10 @@ impl Candidate {
         }
     }
 
-    /// Renews from what is known; where somebody wrote the lease meanwhile, from what is found.
+    /// Renews from what is known; where that fails, whatever the reason, from what is found.
     async fn renew(&self, known: &Lease) -> Result<Hold, Failed> {
-        match self.write(known).await {
-            Err(error) if is_beaten(&error) => {}
-            Err(error) if is_gone(&error) => return self.make_again().await,
-            done => return done.map_err(Failed::ForNow),
+        if let Ok(held) = self.write(known).await {
+            return Ok(held);
         }
         let Some(found) = self.place.get().await.map_err(Failed::ForNow)? else {
             return self.make_again().await;

@@ -29,7 +29,7 @@ impl Default for Limits {
             busy: Duration::from_secs(50),
             stuck: Duration::from_mins(15),
             idle: Duration::from_mins(2),
-            answer: Duration::from_secs(50),
+            answer: Duration::from_secs(40),
         }
     }
 }
@@ -203,7 +203,8 @@ mod tests {
         for (limit, due) in [
             (limits.silence, bookmark),
             (limits.busy, seconds(0)),
-            (limits.answer, seconds(0)),
+            // a question takes a look by itself
+            (limits.answer + look, seconds(0)),
         ] {
             assert!(limit + look <= due + seconds(60));
         }
