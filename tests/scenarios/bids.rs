@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Its three percentiles differ: 0.011, 0.021, 0.081.
 const CLASS: &str = "ch.vs1.large-iad";
 
-pub async fn three_percentiles_make_three_bids<S: Stage>(stage: &mut S) {
+pub async fn bids_follow_their_percentiles<S: Stage>(stage: &mut S) {
     for percentile in ["P20", "P50", "P80"] {
         let name = pool_of(stage, percentile);
         stage.apply(&node_class(&name, percentile)).await;

@@ -16,13 +16,6 @@ async fn open<S: Stage>(stage: &mut S) -> String {
     corner
 }
 
-async fn close<S: Stage>(stage: &mut S, deployments: &[&str]) {
-    for name in deployments {
-        stage.scale("Deployment", name, 0).await;
-    }
-    stage.nothing_left().await;
-}
-
 /// As many domains as replicas: without a least number of them kube-scheduler would be content with the first node that comes.
 fn spread(key: &str, domains: u32) -> Value {
     json!([{
@@ -47,7 +40,6 @@ pub async fn replicas_spread_over_hosts<S: Stage>(stage: &mut S) {
     let up = stage.running(3).await;
     assert_eq!(distinct(up.hosts("web")), 3, "{up}");
     assert_eq!(up.orders.len(), 3, "{up}");
-    close(stage, &["web"]).await;
 }
 
 pub async fn replicas_spread_over_capacity_types<S: Stage>(stage: &mut S) {
@@ -60,7 +52,6 @@ pub async fn replicas_spread_over_capacity_types<S: Stage>(stage: &mut S) {
     places.sort_unstable();
     let (spot, on_demand) = (Some("spot"), Some("on-demand"));
     assert_eq!(places, [on_demand, on_demand, spot, spot], "{up}");
-    close(stage, &["web"]).await;
 }
 
 pub async fn replicas_that_avoid_each_other<S: Stage>(stage: &mut S) {
@@ -72,7 +63,6 @@ pub async fn replicas_that_avoid_each_other<S: Stage>(stage: &mut S) {
         .await;
     let up = stage.running(3).await;
     assert_eq!(distinct(up.hosts("web")), 3, "{up}");
-    close(stage, &["web"]).await;
 }
 
 pub async fn pods_that_follow_others<S: Stage>(stage: &mut S) {
@@ -88,7 +78,6 @@ pub async fn pods_that_follow_others<S: Stage>(stage: &mut S) {
     let up = stage.running(3).await;
     let hosts = up.hosts("web").into_iter().chain(up.hosts("cache"));
     assert_eq!(distinct(hosts), 1, "{up}");
-    close(stage, &["web", "cache"]).await;
 }
 
 // scheduling 16: what can be met is met, what cannot is dropped
@@ -110,5 +99,4 @@ pub async fn preferences_are_met_or_dropped<S: Stage>(stage: &mut S) {
         up.claim_labels(CAPACITY_TYPE).contains(&"on-demand"),
         "nobody asked for what one pod prefers\n{up}"
     );
-    close(stage, &["met", "dropped"]).await;
 }

@@ -12,6 +12,9 @@ macro_rules! each_scenario {
             USUAL losses::a_pool_that_somebody_deletes_is_replaced;
             USUAL losses::a_server_taken_with_notice_is_replaced;
             USUAL losses::a_server_taken_without_notice_is_replaced;
+            USUAL removal::a_claim_that_somebody_deletes_is_drained;
+            USUAL removal::a_deleted_node_pool_takes_its_servers_along;
+            USUAL removal::an_expired_server_is_replaced;
             USUAL volumes::a_database_gets_volumes;
             USUAL constraints::replicas_spread_over_hosts;
             USUAL constraints::replicas_spread_over_capacity_types;
@@ -25,7 +28,7 @@ macro_rules! each_scenario {
             SLOW waiting::a_slow_server_is_asked_for_once;
             SLOW waiting::a_class_that_never_delivers_is_given_up;
             SLOW waiting::others_are_served_meanwhile;
-            BIDS bids::three_percentiles_make_three_bids;
+            BIDS bids::bids_follow_their_percentiles;
         }
     };
 }

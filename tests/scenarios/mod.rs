@@ -11,6 +11,7 @@ pub mod losses;
 pub mod main_job;
 pub mod manifests;
 pub mod pools;
+pub mod removal;
 pub mod settings;
 pub mod volumes;
 pub mod waiting;

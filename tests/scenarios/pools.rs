@@ -40,10 +40,6 @@ pub async fn taints_keep_out_who_does_not_tolerate_them<S: Stage>(stage: &mut S)
         let expected = node["metadata"]["labels"][NODE_POOL] == tainted;
         assert_eq!(carries(node), expected, "{}\n{up}", name(node));
     }
-    for deployment in ["plain", "special"] {
-        stage.scale("Deployment", deployment, 0).await;
-    }
-    stage.nothing_left().await;
 }
 
 pub async fn daemons_get_room<S: Stage>(stage: &mut S) {
@@ -78,8 +74,6 @@ pub async fn the_heavier_pool_is_used<S: Stage>(stage: &mut S) {
         "{up}"
     );
     assert_eq!(up.claims.len(), 1, "{up}");
-    stage.scale("Deployment", "web", 0).await;
-    stage.nothing_left().await;
 }
 
 pub async fn limits_hold_until_they_are_raised<S: Stage>(stage: &mut S) {
@@ -113,6 +107,4 @@ pub async fn limits_hold_until_they_are_raised<S: Stage>(stage: &mut S) {
         up.nodes.iter().all(|node| node["metadata"]["labels"][CORNER] == corner),
         "{up}"
     );
-    stage.scale("Deployment", "web", 0).await;
-    stage.nothing_left().await;
 }

@@ -6,7 +6,7 @@ use crate::support::picture::{condition, uid};
 use crate::support::stage::Stage;
 use chrono::TimeDelta;
 
-/// What is taken when [`NEVER`] does not deliver: dearer.
+/// What is taken when the first of [`NEVER`] does not deliver: dearer.
 const OTHER: &str = "mh.vs1.medium-iad";
 
 pub async fn a_slow_server_is_asked_for_once<S: Stage>(stage: &mut S) {
@@ -33,12 +33,12 @@ pub async fn a_class_that_never_delivers_is_given_up<S: Stage>(stage: &mut S) {
     let corner = stage.corner().to_owned();
     stage.apply(&node_class(&corner, "P80")).await;
     stage
-        .apply(&of_classes(node_pool(&corner, "", &["spot"]), &[NEVER, OTHER]))
+        .apply(&of_classes(node_pool(&corner, "", &["spot"]), &[NEVER[0], OTHER]))
         .await;
     stage.apply(&deployment("web", 1, &pod(&corner, "500m", "512Mi"))).await;
     let waiting = stage
         .until("a pool of the class that never delivers", |picture| {
-            picture.orders.first().is_some_and(|order| order.class == NEVER)
+            picture.orders.first().is_some_and(|order| order.class == NEVER[0])
         })
         .await;
     let lost = waiting.orders[0].pool.clone();
@@ -69,7 +69,7 @@ pub async fn others_are_served_meanwhile<S: Stage>(stage: &mut S) {
     let corner = stage.corner().to_owned();
     stage.apply(&node_class(&corner, "P80")).await;
     stage
-        .apply(&of_classes(node_pool(&corner, "never", &["spot"]), &[NEVER]))
+        .apply(&of_classes(node_pool(&corner, "never", &["spot"]), &[NEVER[1]]))
         .await;
     stage
         .apply(&of_classes(node_pool(&corner, "other", &["spot"]), &[OTHER]))

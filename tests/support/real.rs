@@ -5,13 +5,13 @@
 
 use super::controlplane::ControlPlane;
 use super::controlplane::process::{Guardian, Process, Surroundings};
-use super::stage::{Setting, Stage, environment, quick, quick_machines};
+use super::stage::{Rights, Setting, Stage, environment, quick, quick_machines};
 use karpenter::clock::SystemClock;
 use kube::Client;
 use sandbox::commands::cloud::play;
 use sandbox::csi::CsiOptions;
 use sandbox::spot::{Admin, Spot};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -38,6 +38,8 @@ pub struct Plant {
     spot: Spot,
     /// Where the platform is served.
     base: String,
+    /// How the operator reaches the control plane.
+    kubeconfig: PathBuf,
     settings: &'static [(&'static str, &'static str)],
     log: PathBuf,
     operator: Mutex<Option<Operator>>,
@@ -68,6 +70,10 @@ impl Plant {
         std::fs::write(&log, "").unwrap();
         let plane = ControlPlane::start().await;
         plane.apply_crds().await;
+        let kubeconfig = match setting.rights {
+            Rights::All => plane.admin_kubeconfig().to_owned(),
+            Rights::Chart => rights_of_the_chart(&plane).await,
+        };
         let mut options = quick();
         options.seed = SEED;
         (setting.platform)(&mut options);
@@ -87,6 +93,7 @@ impl Plant {
             plane,
             spot,
             base,
+            kubeconfig,
             settings: setting.operator,
             log,
             operator: Mutex::new(None),
@@ -107,7 +114,7 @@ impl Plant {
             guardian.dismiss();
         }
         let addresses = [
-            ("KUBECONFIG", self.plane.admin_kubeconfig().to_str().unwrap()),
+            ("KUBECONFIG", self.kubeconfig.to_str().unwrap()),
             ("SPOT_BASE_URL", &self.base),
             ("SPOT_AUTH_URL", &self.base),
             ("NGPC_PRICE_DETAILS_URL", &format!("{}/percentiles.json", self.base)),
@@ -138,6 +145,46 @@ impl Plant {
             .unwrap_or_default()
             .join("\n")
     }
+}
+
+/// Applies the chart's ServiceAccount and what it may do; the kubeconfig of that account.
+async fn rights_of_the_chart(plane: &ControlPlane) -> PathBuf {
+    const NAMESPACE: &str = "karpenter";
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut helm = std::process::Command::new(root.join("tests/controlplane/helm"));
+    helm.args(["template", "karpenter"]).arg(root.join("charts/karpenter"));
+    helm.args(["--namespace", NAMESPACE, "--set"]);
+    let rendered = helm
+        .arg("spot.cloudspaceName=sandbox,spot.existingSecret=spot")
+        .output()
+        .unwrap();
+    assert!(
+        rendered.status.success(),
+        "{}",
+        String::from_utf8_lossy(&rendered.stderr)
+    );
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&String::from_utf8(rendered.stdout).unwrap()).unwrap();
+    let of_kind = |kinds: &[&str]| -> Vec<&Value> {
+        let wanted = |object: &&Value| kinds.iter().any(|kind| object["kind"] == *kind);
+        objects.iter().filter(wanted).collect()
+    };
+    plane
+        .apply(
+            &format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}"),
+            NAMESPACE,
+        )
+        .await;
+    for object in of_kind(&[
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Role",
+        "RoleBinding",
+    ]) {
+        plane.apply(&object.to_string(), NAMESPACE).await;
+    }
+    let account = of_kind(&["ServiceAccount"])[0]["metadata"]["name"].as_str().unwrap();
+    plane.kubeconfig_for(NAMESPACE, account).await
 }
 
 /// A corner of a plant.

@@ -31,6 +31,17 @@ pub struct Setting {
     pub operator: &'static [(&'static str, &'static str)],
     /// Changes the platform's options, which are those of [`quick`].
     pub platform: fn(&mut Options),
+    /// What the operator may do on a real control plane; the in-process world asks nobody for rights.
+    pub rights: Rights,
+}
+
+/// With whose rights the operator works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rights {
+    /// The administrator's.
+    All,
+    /// Those of the ServiceAccount that the chart makes.
+    Chart,
 }
 
 /// Nothing special.
@@ -38,6 +49,7 @@ pub const USUAL: Setting = Setting {
     name: "usual",
     operator: &[],
     platform: |_| {},
+    rights: Rights::Chart,
 };
 
 /// The platform with seconds where the real one takes minutes.
@@ -219,6 +231,43 @@ pub trait Stage {
                     self.corner()
                 );
             }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Waits until the corner looks so, and fails as soon as it does not look as it has to all the while.
+    async fn until_while(
+        &self,
+        what: &str,
+        condition: impl Fn(&Picture) -> bool,
+        always: &str,
+        holds: impl Fn(&Picture) -> bool,
+    ) -> Picture {
+        self.until(what, |picture| {
+            assert!(
+                holds(picture),
+                "{}: not so: {always}\n{picture}\n{}",
+                self.corner(),
+                self.story()
+            );
+            condition(picture)
+        })
+        .await
+    }
+
+    /// Waits until a PodDisruptionBudget allows so many disruptions.
+    async fn until_budgeted(&self, budget: &str, disruptions: u64) {
+        let started = Instant::now();
+        loop {
+            let all = self.objects("PodDisruptionBudget").await;
+            let allowed = all.iter().find(|one| name(one) == budget);
+            if allowed.is_some_and(|one| one["status"]["disruptionsAllowed"] == disruptions) {
+                return;
+            }
+            assert!(
+                started.elapsed() < self.patience(),
+                "{budget} does not allow {disruptions}: {all:?}"
+            );
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
