@@ -4,10 +4,10 @@
 macro_rules! each_scenario {
     ($play:ident) => {
         $play! {
-            USUAL main_job::one_spot_server;
-            USUAL main_job::many_spot_servers;
-            USUAL main_job::one_on_demand_server;
-            USUAL main_job::many_on_demand_servers;
+            USUAL main_job::one_pod_on_spot;
+            USUAL main_job::many_pods_on_spot;
+            USUAL main_job::one_pod_on_demand;
+            USUAL main_job::many_pods_on_demand;
             USUAL main_job::mixed_shapes;
             USUAL losses::a_pool_that_somebody_deletes_is_replaced;
             USUAL losses::a_server_taken_with_notice_is_replaced;

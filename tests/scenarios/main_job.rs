@@ -1,24 +1,24 @@
 //! Pending pods become servers, and go away again.
 
-use super::manifests::{deployment, node_class, node_pool, pod};
+use super::manifests::{deployment, node_class, node_pool, of_classes, pod};
 use crate::support::picture::{Picture, condition, uid};
 use crate::support::stage::Stage;
 use sandbox::spot::PoolKind;
 use std::collections::BTreeSet;
 
-pub async fn one_spot_server<S: Stage>(stage: &mut S) {
+pub async fn one_pod_on_spot<S: Stage>(stage: &mut S) {
     up_and_down(stage, PoolKind::Spot, 1).await;
 }
 
-pub async fn many_spot_servers<S: Stage>(stage: &mut S) {
+pub async fn many_pods_on_spot<S: Stage>(stage: &mut S) {
     up_and_down(stage, PoolKind::Spot, 8).await;
 }
 
-pub async fn one_on_demand_server<S: Stage>(stage: &mut S) {
+pub async fn one_pod_on_demand<S: Stage>(stage: &mut S) {
     up_and_down(stage, PoolKind::OnDemand, 1).await;
 }
 
-pub async fn many_on_demand_servers<S: Stage>(stage: &mut S) {
+pub async fn many_pods_on_demand<S: Stage>(stage: &mut S) {
     up_and_down(stage, PoolKind::OnDemand, 8).await;
 }
 
@@ -29,7 +29,9 @@ async fn up_and_down<S: Stage>(stage: &mut S, kind: PoolKind, replicas: u32) {
     };
     let corner = stage.corner().to_owned();
     stage.apply(&node_class(&corner, "P80")).await;
-    stage.apply(&node_pool(&corner, "", &[capacity_type])).await;
+    // Three of the pods fill one server of this class.
+    let pool = of_classes(node_pool(&corner, "", &[capacity_type]), &["ch.vs1.large-iad"]);
+    stage.apply(&pool).await;
     stage
         .apply(&deployment("web", replicas, &pod(&corner, "1", "1Gi")))
         .await;
@@ -41,6 +43,7 @@ async fn up_and_down<S: Stage>(stage: &mut S, kind: PoolKind, replicas: u32) {
         })
         .await;
     is_whole(&up, kind);
+    assert_eq!(up.claims.len(), usize::try_from(replicas.div_ceil(3)).unwrap(), "{up}");
     assert!(
         up.claim_labels("karpenter.sh/capacity-type")
             .iter()
@@ -85,26 +88,28 @@ fn is_whole(picture: &Picture, kind: PoolKind) {
     }
 }
 
+// scheduling 14: large pods first, so that small ones fill what they leave
 pub async fn mixed_shapes<S: Stage>(stage: &mut S) {
     let corner = stage.corner().to_owned();
     stage.apply(&node_class(&corner, "P80")).await;
-    stage.apply(&node_pool(&corner, "", &["spot", "on-demand"])).await;
-    for (name, replicas, cpu, memory) in [
-        ("small", 4, "250m", "256Mi"),
-        ("broad", 2, "6", "1Gi"),
-        ("deep", 1, "500m", "40Gi"),
-    ] {
-        stage
-            .apply(&deployment(name, replicas, &pod(&corner, cpu, memory)))
-            .await;
+    stage.apply(&node_pool(&corner, "", &["spot"])).await;
+    let shapes = [
+        ("small", 6, "250m", "256Mi"),
+        ("broad", 3, "7", "1Gi"),
+        ("deep", 2, "500m", "50Gi"),
+    ];
+    for (name, _, cpu, memory) in shapes {
+        stage.apply(&deployment(name, 0, &pod(&corner, cpu, memory))).await;
     }
-    let up = stage.running(7).await;
-    let classes: BTreeSet<&str> = up
-        .claim_labels("node.kubernetes.io/instance-type")
-        .into_iter()
-        .collect();
-    assert!(!classes.is_empty(), "{up}");
-    for name in ["small", "broad", "deep"] {
+    for (name, replicas, _, _) in shapes {
+        stage.scale("Deployment", name, replicas).await;
+    }
+    let up = stage.running(11).await;
+    assert!(up.claims.len() >= 2, "24 CPUs on one server of 16\n{up}");
+    let mut classes = up.claim_labels("node.kubernetes.io/instance-type");
+    classes.sort_unstable();
+    assert_eq!(classes, ["ch.vs1.2xlarge-iad", "mh.vs1.2xlarge-iad"], "{up}");
+    for (name, ..) in shapes {
         stage.scale("Deployment", name, 0).await;
     }
     stage.nothing_left().await;

@@ -22,6 +22,8 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_karpenter-provider-rackspace-spot");
+/// Where the chart is installed, and the lease is.
+const NAMESPACE: &str = "karpenter";
 /// Where all chance comes from.
 const SEED: u64 = 7;
 
@@ -70,6 +72,8 @@ impl Plant {
         std::fs::write(&log, "").unwrap();
         let plane = ControlPlane::start().await;
         plane.apply_crds().await;
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+        plane.apply(&namespace.to_string(), NAMESPACE).await;
         let kubeconfig = match setting.rights {
             Rights::All => plane.admin_kubeconfig().to_owned(),
             Rights::Chart => rights_of_the_chart(&plane).await,
@@ -119,7 +123,8 @@ impl Plant {
             ("SPOT_AUTH_URL", &self.base),
             ("NGPC_PRICE_DETAILS_URL", &format!("{}/percentiles.json", self.base)),
         ];
-        let variables = [&addresses, self.settings, more].concat();
+        let lease = [("LEADER_ELECTION_NAMESPACE", NAMESPACE)];
+        let variables = [&addresses, &lease[..], self.settings, more].concat();
         // Its folder is nobody's: a guardian cleans one up besides ending processes.
         let folder = std::env::temp_dir().join(format!("karpenter-operator-{}", self.base.replace(['/', ':'], "-")));
         let mut guardian = Guardian::start(&folder).unwrap();
@@ -149,7 +154,6 @@ impl Plant {
 
 /// Applies the chart's ServiceAccount and what it may do; the kubeconfig of that account.
 async fn rights_of_the_chart(plane: &ControlPlane) -> PathBuf {
-    const NAMESPACE: &str = "karpenter";
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut helm = std::process::Command::new(root.join("tests/controlplane/helm"));
     helm.args(["template", "karpenter"]).arg(root.join("charts/karpenter"));
@@ -168,12 +172,6 @@ async fn rights_of_the_chart(plane: &ControlPlane) -> PathBuf {
         let wanted = |object: &&Value| kinds.iter().any(|kind| object["kind"] == *kind);
         objects.iter().filter(wanted).collect()
     };
-    plane
-        .apply(
-            &format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}"),
-            NAMESPACE,
-        )
-        .await;
     for object in of_kind(&[
         "ServiceAccount",
         "ClusterRole",
