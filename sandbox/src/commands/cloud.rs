@@ -103,7 +103,7 @@ impl Cloud {
             .await
             .with_context(|| format!("listening on {}", self.listen))?;
         ready(listener.local_addr().context("asking for the address")?);
-        play(spot, client, options.machines, options.csi, listener, stop).await
+        Box::pin(play(spot, client, options.machines, options.csi, listener, stop)).await
     }
 }
 
