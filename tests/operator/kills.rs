@@ -3,6 +3,7 @@
 
 use crate::scene::{Kill, Role, Scene, Seen, Side};
 use sandbox::api::HookPoint;
+use sandbox::spot::{Control, Fault};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -15,7 +16,7 @@ struct History {
 }
 
 /// Pods come and go while the operator is killed at one of its writes; another starts, or takes over.
-async fn history(kill: Option<Kill>, successor: Successor) -> History {
+async fn history(kill: Option<Kill>, successor: Successor, pace: Pace) -> History {
     let scene = Scene::start(7).await;
     let signal = Arc::new(Notify::new());
     let role = match successor {
@@ -41,6 +42,9 @@ async fn history(kill: Option<Kill>, successor: Successor) -> History {
         signal.notified().await;
         struck.store(true, std::sync::atomic::Ordering::Relaxed);
         first.kill().await;
+        if pace == Pace::Slow {
+            scene.world.spot().with(|platform| platform.control(slow_catalogue()));
+        }
         let _second = standing_by.unwrap_or_else(|| scene.operator("second", role));
         std::future::pending::<()>().await;
     };
@@ -55,6 +59,23 @@ async fn history(kill: Option<Kill>, successor: Successor) -> History {
     }
 }
 
+/// How fast the platform answers whoever comes second.
+#[derive(Clone, Copy, PartialEq)]
+enum Pace {
+    Usual,
+    /// What it sells is known only long after the first look at the pods.
+    Slow,
+}
+
+fn slow_catalogue() -> Control {
+    Control::Fault {
+        method: Some("GET".into()),
+        path: "serverclasses".into(),
+        times: 10_000,
+        fault: Fault::Slow { milliseconds: 5_000 },
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Successor {
     Restarted,
@@ -63,13 +84,13 @@ enum Successor {
 
 /// Kills at every `step`-th write until a history ends before its kill; says how many kills there were.
 async fn at_every_write(side: Side, point: HookPoint, successor: Successor, step: usize) -> usize {
-    let undisturbed = history(None, successor).await.seen;
+    let undisturbed = history(None, successor, Pace::Usual).await.seen;
     assert_eq!(undisturbed.claims.len(), usize::try_from(PODS).unwrap());
     let mut kills = 0;
     for nth in (1..).step_by(step) {
         let kill = Kill { side, point, nth };
         let told = format!("{kill:?}");
-        let history = history(Some(kill), successor).await;
+        let history = history(Some(kill), successor, Pace::Usual).await;
         if !history.struck {
             break;
         }
@@ -115,5 +136,20 @@ async fn a_replica_that_stands_by_goes_on_where_the_leader_was_killed() {
             assert!(at_every_write(Side::Spot, point, successor, 2).await >= 2);
             assert!(at_every_write(Side::Kubernetes, point, successor, 13).await >= 2);
         }
+    }
+}
+
+// architecture §3.3: claims that were made and never ordered are filled before others are made
+#[tokio::test(start_paused = true)]
+async fn whoever_comes_next_fills_the_claims_it_finds_although_they_have_no_type_yet() {
+    for nth in 1..=9 {
+        let (side, point) = (Side::Kubernetes, HookPoint::After);
+        let history = history(Some(Kill { side, point, nth }), Successor::Restarted, Pace::Slow).await;
+        assert!(history.struck);
+        assert_eq!(
+            history.seen.claims.len(),
+            usize::try_from(PODS).unwrap(),
+            "killed after write {nth}"
+        );
     }
 }

@@ -3,16 +3,16 @@
 //! Differs: upstream schedules nothing while any claim lacks a provider ID; here a claim takes part as soon as its order is placed, and one
 //! without a type yet holds the pods that the ledger promised it and counts against limits at the largest of its types (architecture §3.4).
 
-use crate::api::{Conditioned, NodePool, conditions, labels};
+use crate::api::{Conditioned, NodePool, Operator, conditions, labels};
 use crate::cloud::CloudError;
 use crate::cluster::entries::{ClaimEntry, PodEntry, PoolEntry};
-use crate::cluster::{MachineId, Snapshot};
+use crate::cluster::{MachineId, Snapshot, StateNode};
 use crate::controllers::Kit;
 use crate::resources::{Quantity, ResourceList, names};
 use crate::scheduling::pdb::{Budget, is_currently_reschedulable};
 use crate::scheduling::validation::{InvalidPod, validate_pod};
 use crate::scheduling::{
-    Fate, InstanceType, Node, Ownership, Pod, Pool, Problem, Readiness, Requirements, WellKnownLabels,
+    Fate, InstanceType, Node, Ownership, Pod, Pool, Problem, Readiness, Requirements, Taint, WellKnownLabels,
 };
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
@@ -134,11 +134,37 @@ pub(super) fn machines(snapshot: &Snapshot, pools: &[Pool]) -> (Vec<Arc<Node>>, 
             nodes.push(Arc::clone(machine.for_scheduling()));
             ids.push(Some(id.clone()));
         } else if let Some(claim) = machine.claim.as_ref().filter(|_| !machine.is_marked_for_deletion()) {
-            nodes.push(Arc::new(untyped(claim, pools)));
-            ids.push(None);
+            let mut node = untyped(claim, pools);
+            // nobody here promised it to anybody: an earlier process made it for pods that still wait
+            let inherited = machine.planned.is_empty();
+            if inherited {
+                make_room(&mut node, claim, machine);
+            }
+            nodes.push(Arc::new(node));
+            ids.push(inherited.then(|| id.clone()));
         }
     }
     (nodes, ids)
+}
+
+/// A claim that an earlier process made and did not come to order takes the pods that it was made for: as much as it asks for, with a value of
+/// each of its requirements for a label. Without that its pods would get a second claim each (architecture §3.3).
+fn make_room(node: &mut Node, claim: &ClaimEntry, machine: &StateNode) {
+    let mut labels = claim.metadata.labels.clone().unwrap_or_default();
+    for requirement in claim
+        .spec
+        .requirements
+        .iter()
+        .filter(|known| known.operator == Operator::In)
+    {
+        // any of the values suits the pods that these requirements were made of
+        if let Some(value) = requirement.values.first() {
+            labels.entry(requirement.key.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    node.labels = Arc::new(labels);
+    node.taints = machine.taints().iter().map(Taint::from).collect();
+    node.allocatable = ResourceList::from_api(&claim.spec.resources.requests);
 }
 
 /// A claim without a type counts against its pool's limits at the largest of the types it may become, and takes no pods.
