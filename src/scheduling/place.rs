@@ -111,6 +111,12 @@ impl Pass<'_> {
         let Some(combined) = symbols.combine(machine.set, variant.wish.set, Unknown::Refuse) else {
             return Verdict::Never;
         };
+        // Differs: volumes and topology must suit the labels that the machine has; upstream holds them against these and what the pod itself wants,
+        // so that with a `NotIn` of its own a pod finds a label that is not there (scheduling 15-2).
+        let combined = match options.ties {
+            Ties::Product => machine.set,
+            Ties::ByName => combined,
+        };
         let mut verdict = Verdict::Never;
         for alternative in &own.alternatives {
             let candidate = Candidate {

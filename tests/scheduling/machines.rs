@@ -300,3 +300,13 @@ fn host_ports_are_taken_once_a_machine() {
     assert!(world.places(&pod("other", &[port(8081)])));
     assert_eq!(world.machines(), 3);
 }
+
+#[test]
+fn a_machine_without_a_zone_takes_no_pod_that_is_spread_over_zones_whatever_else_the_pod_says_of_zones() {
+    // scheduling 15-2
+    let mut world = World::f();
+    world.problem.nodes.push(foreign(10, 10, &[]));
+    let spread = [test(), must(ZONE, "NotIn", &["z3"]), spread(ZONE, 1)];
+    let outcome = world.provision(&[pod("p", &spread)]);
+    assert_ne!(outcome.on.get("p"), Some(&0));
+}

@@ -418,6 +418,23 @@ fn who_honours_taints_counts_only_where_it_may_go() {
 }
 
 #[test]
+fn a_taint_that_only_asks_to_be_avoided_lets_a_machine_count() {
+    // scheduling 17-8
+    let mut world = world().labelled(KEY, "baz");
+    foreign(
+        &mut world,
+        "foo",
+        &[(KEY, "foo")],
+        &[Taint::new("taint", "x", "PreferNoSchedule")],
+    );
+    let wish = [
+        ask(&[("cpu", "1")]),
+        spread_with(KEY, 1, json!({"nodeTaintsPolicy": "Honor"})),
+    ];
+    assert_eq!(lies(world, 5, KEY, &wish), [1]);
+}
+
+#[test]
 fn machines_that_the_pod_does_not_select_count_unless_affinity_is_honoured() {
     // TSC-47, TSC-48
     for (policy, expected) in [("Ignore", 1), ("Honor", 5)] {

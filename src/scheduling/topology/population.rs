@@ -123,7 +123,10 @@ impl Population {
         universe: &Universe,
         symbols: &mut Symbols,
     ) -> Group {
-        let looked_at = rule.looks_at_taints().then_some(tolerations);
+        let looked_at = match rule.kind {
+            Kind::Spread => rule.filter.tolerations.as_deref(),
+            _ => Some(tolerations),
+        };
         let mut group = Group::new(Arc::clone(&rule), universe.domains(rule.key, looked_at));
         // An inverse group knows only the domains that machines could have: upstream looks at no node when it makes one.
         if rule.kind == Kind::InverseAntiAffinity {

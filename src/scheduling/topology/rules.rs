@@ -5,6 +5,7 @@ use crate::scheduling::pod::{Constraints, NodePolicy, PodTerm, Preferences, Spre
 use crate::scheduling::requirements::Requirements;
 use crate::scheduling::results::Ties;
 use crate::scheduling::symbols::Symbols;
+use crate::scheduling::taints::Toleration;
 use std::collections::{BTreeMap, BTreeSet};
 
 type Labels = BTreeMap<String, String>;
@@ -85,7 +86,7 @@ fn spread_rule(carrier: &Carrier<'_>, spread: &Spread, symbols: &mut Symbols) ->
         selector,
         max_skew: spread.max_skew,
         min_domains: spread.min_domains,
-        filter: filter(carrier.constraints, spread, symbols),
+        filter: filter(carrier, spread, symbols),
         brought_with: match carrier.ties {
             Ties::Product => Vec::new(),
             Ties::ByName => carrier.constraints.tolerations.clone(),
@@ -93,7 +94,11 @@ fn spread_rule(carrier: &Carrier<'_>, spread: &Spread, symbols: &mut Symbols) ->
     }
 }
 
-fn filter(constraints: &Constraints, spread: &Spread, symbols: &mut Symbols) -> Filter {
+/// Which nodes count for a spread (scheduling 17-8).
+///
+/// Differs: a taint that only asks to be avoided lets a node count, as with the scheduler; upstream leaves it out.
+fn filter(carrier: &Carrier<'_>, spread: &Spread, symbols: &mut Symbols) -> Filter {
+    let constraints = carrier.constraints;
     let selector = Requirements::from_labels(&constraints.node_selector);
     let wishes = if spread.node_affinity == NodePolicy::Ignore {
         Vec::new()
@@ -109,7 +114,10 @@ fn filter(constraints: &Constraints, spread: &Spread, symbols: &mut Symbols) -> 
             .map(|term| symbols.wish(&selector.and(&term.requirements())))
             .collect()
     };
-    let tolerations = (spread.node_taints == NodePolicy::Honor).then(|| constraints.tolerations.clone());
+    let tolerations = (spread.node_taints == NodePolicy::Honor).then(|| {
+        let soft = (carrier.ties == Ties::Product).then(Toleration::prefer_no_schedule);
+        constraints.tolerations.iter().cloned().chain(soft).collect()
+    });
     Filter { wishes, tolerations }
 }
 
