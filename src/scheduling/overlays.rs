@@ -12,6 +12,7 @@ use super::problem::Pool;
 use super::requirements::{Operator, Requirement, Requirements, Undefined};
 use crate::api::{NodeOverlay, validation};
 use crate::resources::ResourceList;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -138,7 +139,7 @@ pub fn evaluate<'a>(
     let name = |overlay: &NodeOverlay| overlay.metadata.name.clone().unwrap_or_default();
     let weight = |overlay: &NodeOverlay| overlay.spec.weight.unwrap_or(0);
     let mut order: Vec<&NodeOverlay> = overlays.into_iter().collect();
-    order.sort_by(|a, b| (weight(b), name(b)).cmp(&(weight(a), name(a))));
+    order.sort_by_key(|overlay| Reverse((weight(overlay), name(overlay))));
     let types: Vec<(Requirements, &InstanceType)> = pools
         .iter()
         .flat_map(|pool| {

@@ -5,7 +5,7 @@
 use crate::case::Case;
 use crate::plan::{Plan, Step};
 use karpenter::scheduling::pod::{NodePolicy, PodTerm, Spread, WhenUnsatisfiable};
-use karpenter::scheduling::{NewClaim, Pod, Problem, labels};
+use karpenter::scheduling::{InstanceType, NewClaim, Pod, Problem, labels};
 use std::sync::Arc;
 
 /// The rule by which a refused placement was to be expected.
@@ -16,7 +16,10 @@ pub fn rule(case: &Case, plan: &Plan, step: &Step, refusal: &str) -> Option<&'st
         return spread(plan, pod);
     }
     if refusal.contains("pod affinity rules") {
-        return first_elsewhere(&plan.problem, pod).then_some("17-13");
+        if first_elsewhere(&plan.problem, pod) {
+            return Some("17-13");
+        }
+        return near_an_open_claim(plan, pod).then_some("17-16");
     }
     if refusal.contains("node affinity/selector") {
         return presence_is_lost(pod).then_some("5-7");
@@ -60,6 +63,17 @@ fn first_elsewhere(problem: &Problem, pod: &Pod) -> bool {
         .any(|term| names(&term.topology_key) && selects(problem, term, pod, pod))
 }
 
+/// Whom a pod wants to be near is on a claim whose domain was still open, so nobody counted it (17-16).
+fn near_an_open_claim(plan: &Plan, pod: &Pod) -> bool {
+    pod.constraints.affinity.iter().any(|term| {
+        let mut claims = plan.results.new_claims.iter();
+        claims.any(|claim| {
+            let selected = |other: &Arc<Pod>| other.uid != pod.uid && selects(&plan.problem, term, pod, other);
+            claim.pods.iter().any(selected) && was_open(plan, claim, &term.topology_key)
+        })
+    })
+}
+
 fn selects(problem: &Problem, term: &PodTerm, carrier: &Pod, other: &Pod) -> bool {
     let by_label = |selector: &karpenter::scheduling::Selector| {
         let own = problem.namespaces.get(&other.namespace);
@@ -90,7 +104,7 @@ fn spread(plan: &Plan, pod: &Arc<Pod>) -> Option<&'static str> {
         if narrows(pod, &spread.topology_key) && (spread.node_affinity == NodePolicy::Ignore || several_terms(pod)) {
             return Some("17-12");
         }
-        counted_on_open_claim(plan, pod, spread)
+        counted_on_open_claim(plan, pod, spread).or_else(|| domain_to_come(plan, spread))
     })
 }
 
@@ -136,6 +150,21 @@ fn counted_on_open_claim(plan: &Plan, pod: &Pod, spread: &Spread) -> Option<&'st
         }
     }
     None
+}
+
+/// A machine that was asked for and has no Node yet brings a domain that no pool offers; only its Node makes it known (17-7).
+fn domain_to_come(plan: &Plan, spread: &Spread) -> Option<&'static str> {
+    let key = &spread.topology_key;
+    let offered = |value: &str| {
+        plan.problem.pools.iter().any(|pool| {
+            let own = pool.claim_requirements();
+            let sold = |kind: &Arc<InstanceType>| kind.requirements.get(key).is_some_and(|sold| sold.has(value));
+            own.get_or_any(key).has(value) && (pool.instance_types.iter().any(sold) || own.contains(key))
+        })
+    };
+    let to_come = plan.problem.nodes.iter().filter(|node| node.object.is_none());
+    let mut domains = to_come.filter_map(|node| node.labels.get(key));
+    domains.any(|domain| !offered(domain)).then_some("17-7")
 }
 
 fn single<'a>(claim: &'a NewClaim, key: &str) -> Option<&'a str> {
