@@ -96,25 +96,23 @@ impl World {
     /// Everything about a placement, for whoever looks into it.
     fn shown(&self, step: &Step, plan: &Plan) -> String {
         let spec = serde_json::to_string(&step.pod.spec).unwrap();
-        let mut text = format!("  pod {:?} {spec}\n", step.pod.metadata.labels);
+        let mut lines = vec![format!("  pod {:?} {spec}", step.pod.metadata.labels)];
         for node in self.nodes.values() {
             let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone());
-            text += &format!(
-                "  node {:?} {:?} {taints:?}\n",
+            lines.push(format!(
+                "  node {:?} {:?} {taints:?}",
                 node.metadata.name, node.metadata.labels
-            );
+            ));
         }
         for other in &plan.steps {
-            let meta = &other.pod.metadata;
-            text += &format!(
-                "  {}/{} {:?} -> {}\n",
-                meta.namespace.clone().unwrap(),
-                meta.name.clone().unwrap(),
-                meta.labels,
+            lines.push(format!(
+                "  {} {:?} -> {}",
+                Name::of(&other.pod),
+                other.pod.metadata.labels,
                 other.node
-            );
+            ));
         }
-        text
+        lines.join("\n")
     }
 
     /// What the pretended CSI provisioner does when a pod's claims wait for it: a volume in the zone of its machine.
@@ -174,7 +172,7 @@ pub fn judge(case: &Case, plan: &Plan, findings: &mut Findings) {
         let name = step.pod.metadata.name.as_deref().unwrap();
         let mut text = format!("seed {}: {name} on {}: {reason}", case.seed, step.node);
         if std::env::var_os("SHOW").is_some() {
-            text += &format!("\n{}", world.shown(step, plan));
+            text = format!("{text}\n{}", world.shown(step, plan));
         }
         findings.defects.push(text);
     }

@@ -102,7 +102,7 @@ fn selector(dice: &mut Dice, own: &Labelled<'_>) -> Value {
 }
 
 fn topology_key(dice: &mut Dice) -> &'static str {
-    *dice.pick(&[
+    dice.pick::<&'static str>(&[
         labels::ZONE,
         labels::ZONE,
         labels::HOSTNAME,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The rule by which a refused placement was to be expected.
 pub fn rule(case: &Case, plan: &Plan, step: &Step, refusal: &str) -> Option<&'static str> {
-    let uid = step.pod.metadata.uid.as_deref().unwrap();
+    let uid = step.pod.metadata.uid.as_deref()?;
     let pod = plan.problem.pods.iter().find(|pod| pod.uid == uid)?;
     if refusal.contains("pod topology spread constraints") {
         return spread(plan, pod);

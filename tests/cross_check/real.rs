@@ -25,7 +25,7 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// Between two looks at a pod.
 const LOOK: Duration = Duration::from_millis(8);
 /// What one decision takes at most on a busy machine.
-const WITHIN: Duration = Duration::from_secs(60);
+const WITHIN: Duration = Duration::from_mins(1);
 /// What watches need to bring a change to the scheduler.
 const SETTLE: Duration = Duration::from_millis(150);
 

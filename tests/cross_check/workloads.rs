@@ -29,7 +29,7 @@ fn requests(cpu: &str, memory: &str) -> Value {
 pub fn daemon_sets(dice: &mut Dice, seed: u64) -> Vec<DaemonSet> {
     let mut sets = Vec::new();
     for at in 0..dice.between(1, 2) {
-        let mut spec = json!({"containers": [{"name": "main", "image": "daemon", "resources": requests(*dice.pick(&["100m", "300m"]), "128Mi")}]});
+        let mut spec = json!({"containers": [{"name": "main", "image": "daemon", "resources": requests(dice.pick::<&str>(&["100m", "300m"]), "128Mi")}]});
         if dice.chance(50) {
             spec["tolerations"] = json!([{"operator": "Exists"}]);
         }
@@ -89,8 +89,9 @@ fn containers(dice: &mut Dice, themes: Themes, spec: &mut Value) {
         return;
     }
     if dice.chance(20) {
-        let mut starting =
-            vec![json!({"name": "first", "image": "i", "resources": requests(*dice.pick(&["1", "3"]), "256Mi")})];
+        let mut starting = vec![
+            json!({"name": "first", "image": "i", "resources": requests(dice.pick::<&str>(&["1", "3"]), "256Mi")}),
+        ];
         let side =
             json!({"name": "side", "image": "i", "restartPolicy": "Always", "resources": requests("300m", "200Mi")});
         starting.insert(dice.below(2), side);

@@ -210,57 +210,25 @@ fn overlays_that_do_not_meet_or_differ_in_weight_live_together() {
     );
     let default = ["default-instance-type"];
     let not_default = (labels::INSTANCE_TYPE, "NotIn", &default[..]);
+    let price = |n: &str| json!({"price": n});
+    let change = |n: &str| json!({"priceAdjustment": n});
     let fuse = |n: &str| json!({"capacity": {FUSE: n}});
     let twenty = |mut more: Value| {
         more["weight"] = json!(20);
         more
     };
+    let (typed, all, far) = (types_in(&default), ALL_CAPACITY, zones_in(&["z6", "z4"]));
+    let huge = json!({"capacity": {HUGE: "2Gi"}});
     let cases = [
-        (&pools, arm, amd, json!({"price": "1"}), json!({"price": "2"})),
-        (
-            &four,
-            zones_in(&["z6", "z4"]),
-            SPOT,
-            json!({"price": "1"}),
-            json!({"price": "2"}),
-        ),
-        (
-            &pools,
-            types_in(&default),
-            not_default,
-            json!({"price": "1"}),
-            json!({"price": "2"}),
-        ),
-        (
-            &pools,
-            types_in(&default),
-            not_default,
-            json!({"priceAdjustment": "+1"}),
-            json!({"priceAdjustment": "-2"}),
-        ),
-        (
-            &pools,
-            ALL_CAPACITY,
-            ALL_CAPACITY,
-            json!({"price": "1"}),
-            twenty(json!({"price": "2"})),
-        ),
-        (
-            &pools,
-            ALL_CAPACITY,
-            ALL_CAPACITY,
-            json!({"priceAdjustment": "+1"}),
-            twenty(json!({"priceAdjustment": "+2"})),
-        ),
-        (&pools, types_in(&default), not_default, fuse("1"), fuse("54")),
-        (&pools, ALL_CAPACITY, ALL_CAPACITY, fuse("1"), twenty(fuse("54"))),
-        (
-            &pools,
-            ALL_CAPACITY,
-            ALL_CAPACITY,
-            fuse("1"),
-            twenty(json!({"capacity": {HUGE: "2Gi"}})),
-        ),
+        (&pools, arm, amd, price("1"), price("2")),
+        (&four, far, SPOT, price("1"), price("2")),
+        (&pools, typed, not_default, price("1"), price("2")),
+        (&pools, typed, not_default, change("+1"), change("-2")),
+        (&pools, all, all, price("1"), twenty(price("2"))),
+        (&pools, all, all, change("+1"), twenty(change("+2"))),
+        (&pools, typed, not_default, fuse("1"), fuse("54")),
+        (&pools, all, all, fuse("1"), twenty(fuse("54"))),
+        (&pools, all, all, fuse("1"), twenty(huge)),
     ];
     for (pools, one, other, first, second) in cases {
         let evaluation = look(&[overlay("a", &[one], first), overlay("b", &[other], second)], pools);
