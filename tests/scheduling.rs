@@ -7,6 +7,9 @@
     clippy::expect_used,
     clippy::panic,
     clippy::wildcard_imports,
+    clippy::needless_pass_by_value,
+    clippy::type_complexity,
+    clippy::unnecessary_wraps,
     reason = "this is test code; clippy's own exemption knows only functions marked as tests"
 )]
 

@@ -197,7 +197,9 @@ fn with_least(types: Vec<Arc<InstanceType>>, requirements: &[Requirement], polic
     world.options.min_values = policy;
     let own = world.pool();
     own.weight = 100;
-    requirements.iter().for_each(|one| own.requirements.add(one.clone()));
+    for one in requirements {
+        own.requirements.add(one.clone());
+    }
     world
 }
 
@@ -226,7 +228,9 @@ fn fewer_values_than_wanted_refuse_the_pool_or_lower_the_wish() {
         if let Some(requirement) = other {
             let mut second = pool("light", two());
             second.weight = 10;
-            requirement.into_iter().for_each(|one| second.requirements.add(one));
+            if let Some(one) = requirement {
+                second.requirements.add(one);
+            }
             world.problem.pools.push(second);
         }
         let outcome = world.provision(&[pod("p", &wanting)]);
@@ -380,9 +384,9 @@ fn assorted(
     let mut world = World::of(types)
         .requiring(PAID, "In", &["spot", "on-demand"])
         .requiring(ARCH, "In", &["arm64", "amd64"]);
-    of_pool
-        .iter()
-        .for_each(|(key, value)| world.require(key, "In", &[value]));
+    for (key, value) in of_pool {
+        world.require(key, "In", &[value]);
+    }
     let wishes: Vec<(&str, &str, [&str; 1])> = of_pod.iter().map(|(key, value)| (*key, "In", [*value])).collect();
     let wishes: Vec<(&str, &str, &[&str])> = wishes
         .iter()

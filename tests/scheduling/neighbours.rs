@@ -147,7 +147,10 @@ fn who_wants_to_be_alone_is_alone() {
     everywhere.push(pod("alone", &[far(ZONE, S2)]));
     let outcome = world().provision(&everywhere);
     assert!(outcome.on.len() == 3 && !outcome.on.contains_key("alone"));
-    let outcome = world().provision(&[target("target", &[large.clone()]), pod("alone", &[far(ZONE, S2)])]);
+    let outcome = world().provision(&[
+        target("target", std::slice::from_ref(&large)),
+        pod("alone", &[far(ZONE, S2)]),
+    ]);
     assert_eq!(outcome.on.keys().collect::<Vec<_>>(), ["target"]);
     let mut by_arch = world();
     let both = [

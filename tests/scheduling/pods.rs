@@ -19,7 +19,9 @@ fn merge(into: &mut Value, more: Value) {
 /// The API object of a pod of these fragments.
 pub fn object(name: &str, fragments: &[Value]) -> Value {
     let mut all = json!({"metadata": {"namespace": "default", "name": name, "uid": name}, "spec": {}});
-    fragments.iter().for_each(|fragment| merge(&mut all, fragment.clone()));
+    for fragment in fragments {
+        merge(&mut all, fragment.clone());
+    }
     let mut main = json!({"name": "main", "resources": {}});
     for side in ["requests", "limits"] {
         if let Some(amounts) = all.as_object_mut().unwrap().remove(side) {

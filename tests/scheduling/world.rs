@@ -389,7 +389,7 @@ impl World {
             },
             capacity: kind.capacity.clone().with(names::NODES, Quantity::units(1)),
             allocatable: kind.allocatable().clone(),
-            object: ready.then(|| NodeObject {
+            object: ready.then_some(NodeObject {
                 name,
                 labels: own,
                 taints: pool.taints,

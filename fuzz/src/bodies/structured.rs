@@ -83,7 +83,7 @@ impl Choices<'_> {
     }
 
     fn likely(&mut self) -> bool {
-        self.byte() % 3 == 0
+        self.byte().is_multiple_of(3)
     }
 
     fn several<T>(&mut self, most: usize, mut one: impl FnMut(&mut Self) -> T) -> Vec<T> {
@@ -326,11 +326,9 @@ impl Choices<'_> {
 
     fn problem(&mut self) -> Problem {
         Problem {
-            pools: (0..1 + self.byte() % 3).map(|at| self.pool(format!("p{at}"))).collect(),
+            pools: (0..=self.byte() % 3).map(|at| self.pool(format!("p{at}"))).collect(),
             nodes: (0..self.byte() % 4).map(|at| self.node(at)).collect(),
-            pods: (0..1 + self.byte() % 8)
-                .map(|at| self.pod(format!("pod{at}")))
-                .collect(),
+            pods: (0..=self.byte() % 8).map(|at| self.pod(format!("pod{at}"))).collect(),
             daemons: (0..self.byte() % 3).map(|at| self.pod(format!("daemon{at}"))).collect(),
             namespaces: ["n", "m"].map(|name| (name.to_owned(), self.labels())).into(),
             volumes: Arc::new(self.volumes()),
