@@ -104,9 +104,33 @@ pub fn wanted(node: &NodeMarks, claim: &ClaimMarks<'_>, hooks: Hooks) -> NodeMar
     wanted
 }
 
+/// Labels of the claim that its registered Node does not have any more.
+///
+/// Differs: upstream writes them once. This platform is known to take labels off Nodes again (architecture §7.5), and a Node without pool and capacity
+/// type is never consolidated: it would cost money for ever.
+pub fn lost_labels(node: &BTreeMap<String, String>, claim: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let lost = claim.iter().filter(|(key, _)| !node.contains_key(*key));
+    lost.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_taken_off_a_node_is_found_and_what_somebody_changed_is_left() {
+        let claim = map(&[
+            ("karpenter.sh/nodepool", "p"),
+            ("node.kubernetes.io/instance-type", "c"),
+            ("team", "a"),
+        ]);
+        let node = map(&[
+            ("node.kubernetes.io/instance-type", "flavor"),
+            ("team", "b"),
+            ("other", "x"),
+        ]);
+        assert_eq!(lost_labels(&node, &claim), map(&[("karpenter.sh/nodepool", "p")]));
+    }
 
     fn taint(key: &str, effect: &str) -> Taint {
         Taint {
