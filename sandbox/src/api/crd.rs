@@ -24,18 +24,17 @@ pub(crate) fn follow(core: &mut Core, now: DateTime<Utc>) {
         .collect();
     let mut defined = BTreeSet::new();
     for (key, definition) in definitions {
-        let Some(resource) = resource_of(&definition) else {
-            continue;
-        };
-        defined.insert(resource.qualified());
-        let known = core.registry.get(&resource.qualified()).map(|r| match &r.origin {
+        let qualified = qualified(&definition);
+        defined.insert(qualified.clone());
+        let known = core.registry.get(&qualified).is_some_and(|r| match &r.origin {
             Origin::Custom(schema) => {
                 schema.generation == object::generation(&definition).unwrap_or(0)
                     && schema.definition == object::uid(&definition)
             }
             Origin::BuiltIn(_) => true,
         });
-        if known != Some(true) {
+        // Asked first: to compile a schema costs more than all else here.
+        if !known && let Some(resource) = resource_of(&definition) {
             core.serve(Arc::new(resource));
             establish(core, &key, definition, now);
         }
@@ -50,6 +49,11 @@ pub(crate) fn follow(core: &mut Core, now: DateTime<Utc>) {
         core.registry.remove(&qualified);
         core.store.stop_serving(&qualified);
     }
+}
+
+/// What the kind of a definition is called in the registry.
+fn qualified(definition: &Value) -> String {
+    super::kinds::qualified(text(definition, "/spec/names/plural"), text(definition, "/spec/group"))
 }
 
 fn establish(core: &mut Core, key: &ObjectKey, mut definition: Value, now: DateTime<Utc>) {

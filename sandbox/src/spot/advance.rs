@@ -15,18 +15,38 @@ const WEEK: f64 = 604_800.0;
 /// Prices a history keeps.
 const KEPT_HISTORY: usize = 1000;
 
+/// Whether something else than an auction is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deadline {
+    Reached,
+    Ahead,
+}
+
 impl Platform {
     /// Lets everything happen up to and including `now`. Going back in time does nothing.
     pub fn advance(&mut self, now: DateTime<Utc>) {
-        while let Some(next) = self.next_event().filter(|next| *next <= now) {
+        loop {
+            let other = self.next_deadline();
+            self.skip_idle_auctions(other.map_or(now, |at| at.min(now)));
+            let Some(next) = self.next_event().filter(|next| *next <= now) else {
+                break;
+            };
             self.bill_until(next);
-            self.happen();
+            let reached = other.is_some_and(|at| at <= next);
+            self.happen(if reached { Deadline::Reached } else { Deadline::Ahead });
         }
         self.bill_until(now);
+        self.forget_ghosts();
     }
 
-    /// The next instant at which something happens by itself.
+    /// The next instant at which something happens by itself. Auctions that can only repeat the last one are not among them.
     pub fn next_event(&self) -> Option<DateTime<Utc>> {
+        let auction = (!self.auctions_are_idle()).then_some(self.next_auction);
+        self.next_deadline().into_iter().chain(auction).min()
+    }
+
+    /// The next instant at which something else than an auction happens.
+    fn next_deadline(&self) -> Option<DateTime<Utc>> {
         let now = self.now;
         let servers = self.servers.values().flat_map(Server::deadlines).filter(|at| *at > now);
         let pools = self
@@ -44,8 +64,34 @@ impl Platform {
             .chain(pools.filter(|at| *at > now))
             .chain(prices)
             .chain(calls)
-            .chain([self.next_auction])
             .min()
+    }
+
+    /// Whether an auction would end as the last one did: nothing has moved since, and prices do not move by chance.
+    fn auctions_are_idle(&self) -> bool {
+        self.auctioned_at == Some(self.revision) && self.options.market.moves_per_week <= 0.0
+    }
+
+    /// Counts the auctions up to an instant that would change nothing, without holding them: an idle day has 8,640 of them.
+    fn skip_idle_auctions(&mut self, until: DateTime<Utc>) {
+        if !self.auctions_are_idle() || self.next_auction > until {
+            return;
+        }
+        let period = self.auction_period().num_milliseconds().max(1);
+        let skipped = (until - self.next_auction).num_milliseconds() / period;
+        let passed = TimeDelta::milliseconds(skipped.saturating_mul(period));
+        self.last_auction = self.next_auction.checked_add_signed(passed).unwrap_or(until);
+        self.next_auction = self
+            .last_auction
+            .checked_add_signed(TimeDelta::milliseconds(period))
+            .unwrap_or(DateTime::<Utc>::MAX_UTC);
+        self.auctions += u64::try_from(skipped).unwrap_or_default() + 1;
+    }
+
+    /// Between two auctions; a period of nothing would never let time pass.
+    fn auction_period(&self) -> TimeDelta {
+        let wished = self.options.at_speed(super::chance::delta(self.options.delays.auction));
+        wished.max(TimeDelta::milliseconds(1))
     }
 
     /// Charges every running VM up to an instant and makes it the present.
@@ -69,9 +115,11 @@ impl Platform {
         self.now = until;
     }
 
-    fn happen(&mut self) {
-        self.revision += 1;
-        self.move_scripted_prices();
+    fn happen(&mut self, deadline: Deadline) {
+        if deadline == Deadline::Reached {
+            self.revision += 1;
+            self.move_scripted_prices();
+        }
         self.notice_new_pools();
         if self.next_auction <= self.now {
             self.run_auctions();
@@ -116,21 +164,19 @@ impl Platform {
             pool.won = won;
             pool.meta.version = version;
             self.version = version;
+            self.revision += 1;
         }
     }
 
     fn run_auctions(&mut self) {
         self.auctions += 1;
         self.last_auction = self.now;
-        self.next_auction = self.in_(self.options.delays.auction);
-        if self.next_auction <= self.now {
-            // A period of nothing would never let time pass.
-            self.next_auction = self
-                .now
-                .checked_add_signed(TimeDelta::milliseconds(1))
-                .unwrap_or(DateTime::<Utc>::MAX_UTC);
-        }
+        self.next_auction = self
+            .now
+            .checked_add_signed(self.auction_period())
+            .unwrap_or(DateTime::<Utc>::MAX_UTC);
         self.move_random_prices();
+        self.auctioned_at = Some(self.revision);
         if self.options.quirks.status_frozen {
             return;
         }
@@ -269,6 +315,7 @@ impl Platform {
         let Some(pool) = self.pools.get_mut(key) else { return };
         pool.built += 1;
         pool.has_won = true;
+        self.won += 1;
         let server = Server::won(
             &self.options,
             key,
@@ -405,6 +452,10 @@ impl Platform {
                 self.next_version();
             }
         }
+    }
+
+    /// Late lists show deleted pools only for so long.
+    fn forget_ghosts(&mut self) {
         let lag = super::chance::delta(self.options.quirks.list_lag);
         self.ghosts.retain(|(since, _)| self.now - *since < lag);
     }

@@ -56,6 +56,8 @@ pub struct RequestRecord {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ledger {
     costs: BTreeMap<PoolKey, Amount>,
+    /// What those pools had cost whose accounts were closed.
+    closed: Amount,
     bids: Vec<BidRecord>,
     requests: VecDeque<RequestRecord>,
     asked: u64,
@@ -81,7 +83,7 @@ impl Ledger {
 
     /// What everything has cost so far.
     pub fn total(&self) -> Amount {
-        self.costs.values().fold(Amount::default(), |sum, cost| sum.plus(*cost))
+        self.costs.values().fold(self.closed, |sum, cost| sum.plus(*cost))
     }
 
     /// Every pool's cost.
@@ -121,5 +123,19 @@ impl Ledger {
     /// Forgets the requests, not their number.
     pub fn forget_requests(&mut self) {
         self.requests.clear();
+    }
+
+    /// Keeps only sums of what is past: for worlds that live for months. `lives` says whether a pool still is.
+    pub fn close(&mut self, lives: impl Fn(&PoolKey) -> bool) {
+        self.forget_requests();
+        self.bids.clear();
+        let closed = &mut self.closed;
+        self.costs.retain(|pool, cost| {
+            let keep = lives(pool);
+            if !keep {
+                *closed = closed.plus(*cost);
+            }
+            keep
+        });
     }
 }

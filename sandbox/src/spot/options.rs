@@ -247,6 +247,8 @@ pub struct Market {
     pub moves_per_week: f64,
     /// Moves at given seconds after the start.
     pub script: Vec<ScriptedMove>,
+    /// The regions that sell anything; empty means all. A world that looks at one of them is several times cheaper to simulate.
+    pub regions: BTreeSet<String>,
 }
 
 impl Default for Market {
@@ -258,6 +260,7 @@ impl Default for Market {
             floors: BTreeMap::new(),
             moves_per_week: 0.0,
             script: Vec::new(),
+            regions: BTreeSet::new(),
         }
     }
 }

@@ -86,6 +86,9 @@ pub struct Platform {
     pub(super) last_auction: DateTime<Utc>,
     pub(super) next_auction: DateTime<Utc>,
     pub(super) auctions: u64,
+    pub(super) won: u64,
+    /// The revision that the last auction looked at.
+    pub(super) auctioned_at: Option<u64>,
     pub(super) version: u64,
     pub(super) rate_window: (i64, u32),
     /// Moves when something changed that machines or watchers care about.
@@ -95,7 +98,9 @@ pub struct Platform {
 impl Platform {
     /// A platform that starts at an instant.
     pub fn new(options: Options, now: DateTime<Utc>) -> Self {
-        let classes = catalogue::classes();
+        let mut classes = catalogue::classes();
+        let regions = &options.market.regions;
+        classes.retain(|_, class| regions.is_empty() || regions.contains(&class.region));
         let markets = classes
             .iter()
             .map(|(name, class)| (name.clone(), market(&options, class)))
@@ -126,6 +131,8 @@ impl Platform {
             last_auction: now,
             next_auction: now,
             auctions: 0,
+            won: 0,
+            auctioned_at: None,
             version: 1000,
             rate_window: (0, 0),
             revision: 0,
@@ -191,6 +198,11 @@ impl Platform {
         self.auctions
     }
 
+    /// How many servers were won so far.
+    pub fn won(&self) -> u64 {
+        self.won
+    }
+
     /// Every class.
     pub fn classes(&self) -> &BTreeMap<String, Class> {
         &self.classes
@@ -232,6 +244,12 @@ impl Platform {
     /// Money, bids and requests, to be emptied.
     pub fn ledger_mut(&mut self) -> &mut Ledger {
         &mut self.ledger
+    }
+
+    /// Keeps only sums of requests, bids and pools that are past.
+    pub fn close_ledger(&mut self) {
+        let pools = &self.pools;
+        self.ledger.close(|pool| pools.contains_key(pool));
     }
 
     /// What a pool has cost up to the instant the platform was advanced to.
