@@ -3,7 +3,7 @@
 # Where cargo builds.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help generate build sandbox test test-quick lint fmt image chart-lint chart-template update-pricing control-plane conformance cross-check bench bench-resident bench-solve bench-what-if fuzz chart-golden
+.PHONY: help generate build sandbox test test-quick lint fmt image chart-lint chart-template update-pricing control-plane conformance cross-check bench bench-resident bench-solve bench-what-if fuzz chart-golden chaos soak
 
 IMAGE ?= karpenter-provider-rackspace-spot:dev
 PLATFORMS ?= linux/amd64
@@ -78,3 +78,9 @@ bench-what-if: ## measures disruption's questions about clusters of 200 and 2,00
 
 fuzz: ## fuzzes what strangers write, each target for 60 s (FUZZ_SECONDS=n TARGETS="quantity cron"; needs a C++ compiler)
 	fuzz/run $(TARGETS)
+
+chaos: ## the operator through bad days by seed, on a paused clock (SEEDS=1..500 THREADS=n VERBOSE=1)
+	cargo run --quiet --locked -p sandbox -- chaos --seeds $(or $(SEEDS),1..500) $(if $(THREADS),--threads $(THREADS)) $(if $(VERBOSE),--verbose)
+
+soak: ## thirty simulated days in one run: memory, metric series and queues must level off (DAYS=n)
+	SOAK_DAYS=$(or $(DAYS),30) cargo test --locked --test soak -- --nocapture

@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod binder;
+pub mod chaos;
 pub mod commands;
 pub mod csi;
 pub mod machines;

@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use karpenter::operator::{Environment, start};
+use sandbox::commands::chaos::Chaos;
 use sandbox::commands::cloud::Cloud;
 use sandbox::commands::demo::Demo;
 use sandbox::commands::serve::Serve;
@@ -25,6 +26,8 @@ enum Command {
     Serve(Serve),
     /// Only the Spot API, the price feed and the machines; nodes join the Kubernetes API of a kubeconfig.
     Cloud(Cloud),
+    /// Bad days by seed, on a paused clock: faults, kills, market spikes.
+    Chaos(Chaos),
     /// The operator itself, as the demonstration starts it.
     #[command(hide = true)]
     Operator {
@@ -38,6 +41,8 @@ fn main() -> ExitCode {
     let command = match Arguments::parse().command {
         // It has a runtime and a log of its own.
         Command::Operator { arguments } => return start(arguments, &Environment::of_process()),
+        // Each seed has a runtime of its own, and a log only on request.
+        Command::Chaos(chaos) => return told(chaos.run(&mut |line| say(line))),
         other => other,
     };
     tracing_subscriber::fmt()
@@ -47,6 +52,10 @@ fn main() -> ExitCode {
     let outcome = tokio::runtime::Runtime::new()
         .map_err(anyhow::Error::from)
         .and_then(|runtime| runtime.block_on(run(command)));
+    told(outcome)
+}
+
+fn told(outcome: anyhow::Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
@@ -81,7 +90,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
             Box::pin(cloud.run(tell, stop)).await?;
         }
         // Done before the runtime was made.
-        Command::Operator { .. } => {}
+        Command::Operator { .. } | Command::Chaos(_) => {}
     }
     signals.abort();
     Ok(())

@@ -56,6 +56,7 @@ pub(crate) struct Audit {
     entries: VecDeque<AuditEntry>,
     counts: BTreeMap<(Verb, String), u64>,
     capacity: usize,
+    recorded: u64,
 }
 
 impl Audit {
@@ -64,10 +65,12 @@ impl Audit {
             entries: VecDeque::new(),
             counts: BTreeMap::new(),
             capacity,
+            recorded: 0,
         }
     }
 
     pub(crate) fn record(&mut self, entry: AuditEntry) {
+        self.recorded = self.recorded.saturating_add(1);
         let count = self.counts.entry((entry.verb, entry.resource.clone())).or_default();
         *count = count.saturating_add(1);
         while self.entries.len() >= self.capacity.max(1) {
@@ -78,6 +81,14 @@ impl Audit {
 
     pub(crate) fn entries(&self) -> Vec<AuditEntry> {
         self.entries.iter().cloned().collect()
+    }
+
+    /// Shows the kept entries from a running number on; returns the number of the next one.
+    pub(crate) fn from(&self, number: u64, look: impl FnMut(&AuditEntry)) -> u64 {
+        let fresh = usize::try_from(self.recorded.saturating_sub(number)).unwrap_or(usize::MAX);
+        let old = self.entries.len().saturating_sub(fresh);
+        self.entries.range(old..).for_each(look);
+        self.recorded
     }
 
     pub(crate) fn counts(&self) -> BTreeMap<(Verb, String), u64> {

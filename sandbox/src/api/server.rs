@@ -131,6 +131,11 @@ impl ApiServer {
         locked(&self.inner.audit).entries()
     }
 
+    /// Shows the requests that were answered from a running number on, oldest first; returns the number to go on from.
+    pub fn audit_from(&self, number: u64, look: impl FnMut(&AuditEntry)) -> u64 {
+        locked(&self.inner.audit).from(number, look)
+    }
+
     /// How many requests there were, by verb and qualified kind.
     pub fn request_counts(&self) -> BTreeMap<(Verb, String), u64> {
         locked(&self.inner.audit).counts()

@@ -1,5 +1,6 @@
 //! The commands of the `sandbox` binary, one module each.
 
+pub mod chaos;
 pub mod cloud;
 pub mod demo;
 pub mod serve;

@@ -36,7 +36,7 @@ mod webhook;
 pub use answer::{Answer, Call, Timing};
 pub use catalogue::{Class, FlavorType};
 pub use chance::Distribution;
-pub(crate) use chance::fnv;
+pub(crate) use chance::{dice, fnv, uuid};
 pub use control::Control;
 pub use faults::Fault;
 pub use flavor::Shape;

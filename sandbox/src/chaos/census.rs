@@ -1,0 +1,219 @@
+//! Every claim as it was at every revision, from the API server's own log: what lasted only a moment is seen too.
+//!
+//! Holds the NodePools' limits against what their claims offer after each change.
+
+use super::mortal::LEASE;
+use crate::api::{Event, EventKind, Stored};
+use crate::world::World;
+use chrono::{DateTime, TimeDelta, Utc};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+use karpenter::resources::{Quantity, ResourceList};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+const CLAIMS: &str = "nodeclaims.karpenter.sh";
+/// Leases, as the API server calls them.
+pub(super) const LEASES: &str = "leases.coordination.k8s.io";
+/// How long a lease is good.
+const TERM: TimeDelta = TimeDelta::seconds(15);
+
+/// The claims, nodes and pods that are followed.
+#[derive(Debug, Default)]
+pub(super) struct Census {
+    cursor: u64,
+    claims: BTreeMap<String, Arc<Stored>>,
+    /// Nodes that are to go: their claims no longer count.
+    marked: BTreeSet<String>,
+    limits: BTreeMap<String, ResourceList>,
+    /// Names of all claims that ever were, by UID.
+    ever: BTreeMap<String, String>,
+    /// UIDs of claims whose node was ready for pods.
+    initialized: BTreeMap<String, String>,
+    /// Nodes that ever had a pod that asked for a machine.
+    used: BTreeSet<String>,
+    breaches: BTreeSet<String>,
+    /// Who held the operators' lease from when on; the last few.
+    holders: VecDeque<(DateTime<Utc>, String)>,
+}
+
+impl Census {
+    /// A census of claims under these NodePools' limits.
+    pub(super) fn of(pools: &[Value]) -> Self {
+        let limits = pools.iter().filter_map(|pool| {
+            let limits = amounts(&pool["spec"]["limits"]);
+            Some((text(pool, "/metadata/name")?.to_owned(), limits)).filter(|(_, limits)| !limits.is_empty())
+        });
+        Self {
+            limits: limits.collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Reads on to the present.
+    pub(super) fn follow(&mut self, world: &World) {
+        let mut news: Vec<(&'static str, Arc<Event>)> = Vec::new();
+        let revision = {
+            let core = world.api().inner.core();
+            for table in [CLAIMS, "nodes", "pods", LEASES] {
+                // what was forgotten meanwhile is not seen; looks come before each compaction
+                let events = core.store.table(table).and_then(|t| t.since(self.cursor).ok());
+                news.extend(events.into_iter().flatten().map(|event| (table, Arc::clone(event))));
+            }
+            core.store.revision()
+        };
+        self.cursor = revision;
+        news.sort_by_key(|(_, event)| event.revision);
+        for (table, event) in news {
+            match table {
+                CLAIMS => self.claim(&event),
+                "nodes" => self.node(&event),
+                LEASES => self.lease(&event),
+                _ => self.pod(&event),
+            }
+        }
+    }
+
+    /// UIDs of the claims there are.
+    pub(super) fn live(&self) -> BTreeSet<&str> {
+        self.claims
+            .values()
+            .filter_map(|claim| text(claim.value(), "/metadata/uid"))
+            .collect()
+    }
+
+    /// How many claims there ever were.
+    pub(super) fn ever(&self) -> usize {
+        self.ever.len()
+    }
+
+    /// Whether a claim of this UID ever was.
+    pub(super) fn knows(&self, uid: &str) -> bool {
+        self.ever.contains_key(uid)
+    }
+
+    /// Limits that were exceeded.
+    pub(super) fn breaches(&self) -> impl Iterator<Item = &String> {
+        self.breaches.iter()
+    }
+
+    /// Names of claims whose nodes were ready and never got a pod.
+    pub(super) fn never_used(&self) -> Vec<String> {
+        let unused = self.initialized.iter().filter(|(_, node)| !self.used.contains(*node));
+        unused.filter_map(|(uid, _)| self.ever.get(uid).cloned()).collect()
+    }
+
+    /// Whether a user held the lease at an instant; where there is none, everybody may write (architecture §3.5).
+    pub(super) fn may_write(&self, user: &str, at: DateTime<Utc>) -> bool {
+        let holder = self.holders.iter().rev().find(|(since, _)| *since <= at);
+        match holder {
+            Some((since, holder)) => holder == user && at - *since <= TERM,
+            None => self.holders.is_empty(),
+        }
+    }
+
+    fn lease(&mut self, event: &Event) {
+        if event.key.name != LEASE {
+            return;
+        }
+        let lease = event.object.value();
+        let renewed = text(lease, "/spec/renewTime").and_then(|time| time.parse().ok());
+        if let Some(renewed) = renewed {
+            let holder = text(lease, "/spec/holderIdentity").unwrap_or_default().to_owned();
+            self.holders.push_back((renewed, holder));
+        }
+        // more than the renewals between two looks
+        while self.holders.len() > 100 {
+            self.holders.pop_front();
+        }
+    }
+
+    fn claim(&mut self, event: &Event) {
+        let claim = event.object.value();
+        let (name, uid) = (
+            event.key.name.clone(),
+            text(claim, "/metadata/uid").unwrap_or_default().to_owned(),
+        );
+        if is_true(claim, "Initialized")
+            && let Some(node) = text(claim, "/status/nodeName")
+        {
+            self.initialized.insert(uid.clone(), node.to_owned());
+        }
+        self.ever.insert(uid, name.clone());
+        if event.kind == EventKind::Deleted {
+            self.claims.remove(&name);
+        } else {
+            self.claims.insert(name, Arc::clone(&event.object));
+        }
+        if let Some(pool) = text(claim, "/metadata/labels/karpenter.sh~1nodepool") {
+            self.hold_to_limits(&pool.to_owned());
+        }
+    }
+
+    fn node(&mut self, event: &Event) {
+        let node = event.object.value();
+        let taints = node.pointer("/spec/taints").and_then(Value::as_array);
+        let marked = taints
+            .into_iter()
+            .flatten()
+            .any(|taint| taint["key"] == "karpenter.sh/disrupted");
+        if event.kind == EventKind::Deleted || !marked {
+            self.marked.remove(&event.key.name);
+        } else {
+            self.marked.insert(event.key.name.clone());
+        }
+    }
+
+    fn pod(&mut self, event: &Event) {
+        let pod = event.object.value();
+        let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        let follows = owners.into_iter().flatten().any(|owner| owner["kind"] == "DaemonSet");
+        if let Some(node) = text(pod, "/spec/nodeName").filter(|_| !follows) {
+            self.used.insert(node.to_owned());
+        }
+    }
+
+    /// scheduling 20: what is being replaced or deleted no longer counts.
+    fn hold_to_limits(&mut self, pool: &String) {
+        let Some(limits) = self.limits.get(pool) else { return };
+        let mut usage = ResourceList::default();
+        let mut counted = Vec::new();
+        for (name, stored) in &self.claims {
+            let claim = stored.value();
+            let ours = text(claim, "/metadata/labels/karpenter.sh~1nodepool") == Some(pool.as_str());
+            let goes = text(claim, "/metadata/deletionTimestamp").is_some()
+                || is_true(claim, "DisruptionReason")
+                || text(claim, "/status/nodeName").is_some_and(|node| self.marked.contains(node));
+            if ours && !goes {
+                usage.add(&amounts(&claim["status"]["capacity"]).with("nodes", Quantity::units(1)));
+                counted.push(name.as_str());
+            }
+        }
+        if let Some((resource, usage, limit)) = limits.exceeded_by(&usage) {
+            let words = format!(
+                "NodePool {pool} has {usage} {resource} of at most {limit}: {}",
+                counted.join(", ")
+            );
+            self.breaches.insert(words);
+        }
+    }
+}
+
+fn amounts(value: &Value) -> ResourceList {
+    let map: BTreeMap<String, ApiQuantity> = serde_json::from_value(value.clone()).unwrap_or_default();
+    ResourceList::from_api(&map)
+}
+
+/// A text inside an object.
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
+    object.pointer(pointer).and_then(Value::as_str)
+}
+
+/// Whether a condition is True.
+pub(super) fn is_true(object: &Value, kind: &str) -> bool {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|c| c["type"] == kind && c["status"] == "True")
+}

@@ -1,0 +1,365 @@
+//! An operator that can be killed at any of its writes, to Kubernetes or to the platform.
+//!
+//! ```text
+//! operator ─▶ [thread of life] ─▶ API server, platform
+//! ```
+//!
+//! At its end the thread is cut: what was not sent never is, what was sent gets no answer, and no other request of the same operator gets out; then its task
+//! is aborted, as by `kill -9`. Called by the trial.
+
+use crate::api::{HookPoint, Identity};
+use crate::world::World;
+use async_trait::async_trait;
+use axum::Router;
+use axum::body::Body as AxumBody;
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use karpenter::cloud::spot::{ServiceTransport, Transport, TransportError};
+use karpenter::k8s::election::{LeaseSettings, Terms};
+use karpenter::operator::{
+    Candidacy, Environment, FirstLogin, Listen, Listeners, Options, OptionsError, RunError, Setup, Solving, run,
+};
+use kube::client::Body;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::{JoinError, JoinHandle};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+/// How long a stop may take before it counts as none.
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+
+/// How many requests an operator sent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// To the Kubernetes API, by verb and path without names.
+    pub kubernetes: BTreeMap<String, u64>,
+    /// To the platform, by method and path without names.
+    pub spot: BTreeMap<String, u64>,
+}
+
+impl Traffic {
+    /// Adds another one's.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, theirs) in [(&mut self.kubernetes, &other.kubernetes), (&mut self.spot, &other.spot)] {
+            for (what, count) in theirs {
+                let sum = mine.entry(what.clone()).or_default();
+                *sum = sum.saturating_add(*count);
+            }
+        }
+    }
+}
+
+/// Where a kill is to happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Trap {
+    /// At so many writes from now, from 1.
+    pub(super) writes: u64,
+    /// Before the write, or after it and before its answer.
+    pub(super) side: HookPoint,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    trap: Option<Trap>,
+    traffic: Traffic,
+}
+
+/// What an operator's requests hang on.
+#[derive(Debug, Default)]
+struct Thread {
+    cut: AtomicBool,
+    inner: Mutex<Inner>,
+    fell: Notify,
+}
+
+impl Thread {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cut(&self) {
+        self.cut.store(true, Ordering::SeqCst);
+        self.fell.notify_one();
+    }
+
+    /// Returns only while the thread holds.
+    async fn holds(&self) {
+        if self.cut.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Whether this write springs the trap.
+    fn springs(&self, side: HookPoint) -> bool {
+        let mut inner = self.lock();
+        let Some(trap) = inner.trap.as_mut().filter(|trap| trap.side == side) else {
+            return false;
+        };
+        trap.writes = trap.writes.saturating_sub(1);
+        let due = trap.writes == 0;
+        if due {
+            inner.trap = None;
+        }
+        due
+    }
+
+    async fn pass(&self, kind: Sort, side: HookPoint) {
+        self.holds().await;
+        if kind == Sort::Write && self.springs(side) {
+            self.cut();
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    Read,
+    Write,
+}
+
+/// A running operator.
+pub(super) struct Mortal {
+    thread: Arc<Thread>,
+    metrics: Arc<OnceLock<Router>>,
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), RunError>>,
+}
+
+/// Settings in the form of environment variables.
+pub(super) type Settings = Vec<(&'static str, String)>;
+
+/// How an operator comes to lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Chair {
+    /// There is nobody else.
+    Alone,
+    /// By the lease.
+    Lease,
+}
+
+/// The lease, in the namespace `default`.
+pub(super) const LEASE: &str = "karpenter-leader-election";
+
+impl Chair {
+    fn candidacy(self, user: &str) -> Candidacy {
+        match self {
+            Self::Alone => Candidacy::Alone,
+            Self::Lease => Candidacy::Lease(LeaseSettings {
+                namespace: "default".into(),
+                name: LEASE.into(),
+                identity: user.to_owned(),
+                terms: Terms::default(),
+            }),
+        }
+    }
+}
+
+/// The user that the n-th operator of a trial is.
+pub(super) fn user(number: u32) -> String {
+    format!("operator-{number}")
+}
+
+impl Mortal {
+    /// Starts the n-th operator of a world.
+    ///
+    /// # Errors
+    /// The settings are refused.
+    pub(super) fn start(world: &World, number: u32, settings: &Settings, chair: Chair) -> Result<Self, OptionsError> {
+        let thread = Arc::new(Thread::default());
+        let metrics = Arc::new(OnceLock::new());
+        let nothing = Environment::default();
+        let environment = settings
+            .iter()
+            .fold(nothing, |all, (name, value)| all.with(name, value));
+        let setup = Setup {
+            options: Options::read([], &environment)?,
+            kube: kube(world, &thread, &user(number)),
+            transport: Arc::new(Line {
+                thread: Arc::clone(&thread),
+                inner: ServiceTransport::new(world.spot_router()),
+            }),
+            clock: Arc::clone(world.clock()),
+            // another process draws other names
+            seed: world.seed().wrapping_mul(1000).wrapping_add(u64::from(number)),
+            listeners: Listeners {
+                metrics: Listen::Inside(Arc::clone(&metrics)),
+                health: Listen::Off,
+            },
+            solving: Solving::Inline,
+            candidacy: chair.candidacy(&user(number)),
+            // the first login is tested elsewhere; here a start may fall into any weather
+            first_login: FirstLogin::Waived,
+        };
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(run(setup, stop.clone()));
+        Ok(Self {
+            thread,
+            metrics,
+            stop,
+            task,
+        })
+    }
+
+    /// Its metrics, as a scrape shows them.
+    pub(super) async fn scrape(&self) -> String {
+        let request = Request::get("/metrics").body(AxumBody::empty());
+        let (Some(server), Ok(request)) = (self.metrics.get().cloned(), request) else {
+            return String::new();
+        };
+        let Ok(answer) = server.oneshot(request).await;
+        let body = axum::body::to_bytes(answer.into_body(), usize::MAX)
+            .await
+            .unwrap_or_default();
+        String::from_utf8_lossy(&body).into_owned()
+    }
+
+    /// Sets a trap; an older one is gone.
+    pub(super) fn set_trap(&self, trap: Trap) {
+        self.thread.lock().trap = Some(trap);
+    }
+
+    /// Takes the trap away.
+    pub(super) fn disarm(&self) {
+        self.thread.lock().trap = None;
+    }
+
+    /// Returns when the trap has sprung, or when the operator ended by itself.
+    pub(super) async fn ends(&mut self) -> End {
+        tokio::select! {
+            biased;
+            () = self.thread.fell.notified() => End::Killed,
+            outcome = &mut self.task => match outcome {
+                Ok(Err(RunError::LeaseLost)) => End::LostLease,
+                outcome => End::ByItself(words(outcome)),
+            },
+        }
+    }
+
+    /// Kills it; returns what it sent.
+    pub(super) async fn kill(self) -> Traffic {
+        self.thread.cut();
+        self.task.abort();
+        if !self.task.is_finished() {
+            let _ = self.task.await;
+        }
+        std::mem::take(&mut self.thread.lock().traffic)
+    }
+
+    /// Asks it to stop; returns what it sent, and what is wrong with how it ended.
+    pub(super) async fn stop(self) -> (Traffic, Option<String>) {
+        self.stop.cancel();
+        let wrong = match tokio::time::timeout(STOP_LIMIT, self.task).await {
+            Ok(Ok(Ok(()))) => None,
+            Ok(outcome) => Some(format!("the operator did not stop well: {}", words(outcome))),
+            Err(_) => Some(format!("the operator did not stop within {} s", STOP_LIMIT.as_secs())),
+        };
+        (std::mem::take(&mut self.thread.lock().traffic), wrong)
+    }
+}
+
+/// How an operator ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum End {
+    /// By our trap.
+    Killed,
+    /// It could not renew its lease: right in bad weather.
+    LostLease,
+    /// By itself: a defect; in words.
+    ByItself(String),
+}
+
+fn words(outcome: Result<Result<(), RunError>, JoinError>) -> String {
+    match outcome {
+        Ok(Ok(())) => "it ended although nobody asked it to".into(),
+        Ok(Err(error)) => karpenter::telemetry::with_causes(&error),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn kube(world: &World, thread: &Arc<Thread>, user: &str) -> kube::Client {
+    let service = world.api().service(Identity::new(user, &["system:masters"]));
+    let thread = Arc::clone(thread);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (service, thread) = (service.clone(), Arc::clone(&thread));
+        async move {
+            let sort = if request.method() == Method::GET {
+                Sort::Read
+            } else {
+                Sort::Write
+            };
+            thread.pass(sort, HookPoint::Before).await;
+            count(&mut thread.lock().traffic.kubernetes, &what_of_kubernetes(&request));
+            let answer = service.oneshot(request).await;
+            thread.pass(sort, HookPoint::After).await;
+            answer
+        }
+    });
+    kube::Client::new(service, "default")
+}
+
+/// The way to the platform.
+struct Line {
+    thread: Arc<Thread>,
+    inner: ServiceTransport<Router, AxumBody>,
+}
+
+#[async_trait]
+impl Transport for Line {
+    async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, TransportError> {
+        let exchange = request.uri().path().starts_with("/oauth/");
+        let sort = if request.method() == Method::GET || exchange {
+            Sort::Read
+        } else {
+            Sort::Write
+        };
+        self.thread.pass(sort, HookPoint::Before).await;
+        count(&mut self.thread.lock().traffic.spot, &what_of_spot(&request));
+        let answer = self.inner.send(request).await;
+        self.thread.pass(sort, HookPoint::After).await;
+        answer
+    }
+}
+
+fn count(counts: &mut BTreeMap<String, u64>, what: &str) {
+    if let Some(count) = counts.get_mut(what) {
+        *count = count.saturating_add(1);
+    } else {
+        counts.insert(what.to_owned(), 1);
+    }
+}
+
+/// Verb and kind of a request to Kubernetes, such as `PATCH nodeclaims/status`.
+fn what_of_kubernetes(request: &Request<Body>) -> String {
+    let watches = request
+        .uri()
+        .query()
+        .is_some_and(|query| query.contains("watch=true") || query.contains("watch=1"));
+    let verb = if watches { "WATCH" } else { request.method().as_str() };
+    let mut parts = request.uri().path().split('/').filter(|part| !part.is_empty());
+    // `api/v1`, or `apis/GROUP/VERSION`
+    let skipped = if parts.next() == Some("apis") { 2 } else { 1 };
+    let parts: Vec<&str> = parts.skip(skipped).collect();
+    let (kind, rest) = match parts.as_slice() {
+        ["namespaces", _, kind, rest @ ..] | [kind, rest @ ..] => (*kind, rest),
+        [] => ("", &[][..]),
+    };
+    let list = if verb == "GET" && rest.is_empty() { "LIST" } else { verb };
+    match rest {
+        [_, subresource, ..] => format!("{list} {kind}/{subresource}"),
+        _ => format!("{list} {kind}"),
+    }
+}
+
+/// Method and kind of a request to the platform.
+fn what_of_spot(request: &Request<Bytes>) -> String {
+    let path = request.uri().path();
+    let kind = path
+        .split('/')
+        .rfind(|part| part.chars().all(|c| c.is_ascii_lowercase() || c == '.') && !part.is_empty());
+    format!("{} {}", request.method(), kind.unwrap_or(path))
+}

@@ -1,0 +1,38 @@
+//! Bad days by seed: the operator lives through five hundred of them, and each replays.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code; clippy's own exemption knows only functions marked as tests"
+)]
+
+use sandbox::chaos::{Seeds, Verbosity, run_seed, run_seeds};
+
+/// Those of `make test`; others are run by `make chaos SEEDS=A..B`.
+const SEEDS: (u64, u64) = (1, 500);
+
+#[test]
+fn five_hundred_bad_days_break_nothing() {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut failed = Vec::new();
+    run_seeds(&Seeds::new(SEEDS.0, SEEDS.1), threads, Verbosity::Deeds, |outcome| {
+        if !outcome.is_well() {
+            failed.push(outcome.to_string());
+        }
+    })
+    .unwrap();
+    assert!(failed.is_empty(), "{} failed\n{}", failed.len(), failed.join("\n"));
+}
+
+#[test]
+fn a_seed_replays_to_the_same_log() {
+    for seed in [3, 11] {
+        let [first, second] = [(); 2].map(|()| run_seed(seed, Verbosity::Everything).unwrap());
+        for (number, (one, other)) in first.log.iter().zip(&second.log).enumerate() {
+            assert_eq!(one, other, "seed {seed}, line {number}");
+        }
+        assert_eq!(first, second, "seed {seed}");
+        assert!(first.log.len() > 1000, "seed {seed} tells {} lines", first.log.len());
+    }
+}
