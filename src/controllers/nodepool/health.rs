@@ -136,6 +136,10 @@ fn owner_of<'a>(snapshot: &'a Snapshot, claim: &NodeClaim) -> Option<&'a Arc<Poo
 
 /// Writes the part of a pool's status that differs, under a lock. A pool that is gone needs nothing.
 pub(super) async fn save_status(kit: &Kit, pool: &PoolEntry, wanted: &NodePool) -> Result<(), ReconcileError> {
+    // mostly nothing has moved: the counter asks every five seconds
+    if wanted.status == pool.facts.status {
+        return Ok(());
+    }
     let status = |pool: &NodePool| -> Result<serde_json::Value, ReconcileError> {
         Ok(
             json!({ "status": serde_json::to_value(pool.status.clone().unwrap_or_default()).map_err(ReconcileError::new)? }),
