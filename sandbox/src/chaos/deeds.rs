@@ -32,7 +32,7 @@ impl Pick {
 pub(super) enum Sick {
     /// So long.
     For(Duration),
-    /// Until somebody gives the machine up.
+    /// Until all trouble is over, or somebody gives the machine up.
     ForGood,
 }
 

@@ -183,17 +183,18 @@ impl Inspector {
                     .insert(format!("{} wrote to what is not ours: {what}", entry.user));
             }
         }
-        // in bad weather an answer may be late, and only the answer's time is known
-        for entry in news
+        // In bad weather an answer may be late, and only the answer's time is known. Who leads, and no longer does, is told in Events after the fact.
+        let counts = |resource: &str| resource != LEASES && resource != "events";
+        let writes = news
             .kubernetes
             .iter()
-            .filter(|entry| sky == Sky::Clear && entry.user.starts_with("operator-"))
-        {
-            if entry.resource != LEASES && !self.census.may_write(&entry.user, entry.at) {
+            .filter(|entry| entry.user.starts_with("operator-"));
+        for entry in writes.filter(|entry| sky == Sky::Clear && counts(&entry.resource)) {
+            if !self.census.may_write(&entry.user, entry.at) {
+                let at = entry.at.to_rfc3339();
                 self.found.insert(format!(
-                    "{} wrote without the lease at {}",
-                    entry.user,
-                    entry.at.to_rfc3339()
+                    "{} wrote to {} without the lease at {at}",
+                    entry.user, entry.resource
                 ));
             }
         }
@@ -222,4 +223,130 @@ pub(super) fn reported(world: &World) -> BTreeSet<String> {
 /// Whether nothing proves that a pool is ours, and that was told (architecture §7.20).
 pub(super) fn told(pool: &Pool, reported: &BTreeSet<String>) -> bool {
     !pool.spec.custom_labels.contains_key(MARK) && reported.contains(&pool.meta.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spot::Options;
+    use crate::world::Order;
+    use serde_json::{Value, json};
+    use std::time::Duration;
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    struct Scene {
+        world: World,
+        foreign: Foreign,
+        inspector: Inspector,
+    }
+
+    impl Scene {
+        /// A world without operator: whatever is wrong in it stays so.
+        async fn set(pools: &[Value]) -> Self {
+            let world = World::builder(1)
+                .with(|o| o.spot = Options::short())
+                .start()
+                .await
+                .unwrap();
+            for pool in pools {
+                world.apply_value(pool).await.unwrap();
+            }
+            let foreign = Foreign::draw(1, "sandbox");
+            foreign.place(&world).await.unwrap();
+            let inspector = Inspector::new(Census::of(pools), TimeDelta::minutes(11), &world);
+            Self {
+                world,
+                foreign,
+                inspector,
+            }
+        }
+
+        async fn claim(&self, name: &str) -> String {
+            let class =
+                json!({"group": "karpenter.rackspace.com", "kind": "RackspaceSpotNodeClass", "name": "default"});
+            let claim = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+                "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": "general"}},
+                "spec": {"nodeClassRef": class, "requirements": []}});
+            let made = self.world.apply_value(&claim).await.unwrap();
+            made.metadata.uid.unwrap()
+        }
+
+        fn order(&self, pool: &str) {
+            let labels = [(MARK, "true")].into();
+            assert_eq!(
+                self.world.order(&Order {
+                    pool,
+                    labels,
+                    ..Order::default()
+                }),
+                201
+            );
+        }
+
+        async fn look(&mut self, minutes: u32) {
+            for _ in 0..minutes {
+                self.world.pass(MINUTE).await;
+                self.inspector.look(&self.world, &self.foreign, Sky::Clear);
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pool_with_its_claim_is_well_and_one_that_outlives_it_is_found_with_its_cost() {
+        let mut scene = Scene::set(&[]).await;
+        let uid = scene.claim("one").await;
+        scene.order(&uid);
+        scene.look(30).await;
+        assert_eq!(scene.inspector.found, BTreeSet::new());
+        scene.world.delete("nodeclaim/one").await.unwrap();
+        scene.look(11).await;
+        assert_eq!(scene.inspector.found, BTreeSet::new(), "the collector has its time");
+        scene.look(3).await;
+        let found: Vec<String> = scene.inspector.into_found();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(
+            found[0].contains("costs money") && found[1].contains("outlives"),
+            "{found:?}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pool_for_nobody_and_a_touched_pool_of_a_user_are_found() {
+        let mut scene = Scene::set(&[]).await;
+        scene.order("00000000-0000-4000-8000-00000000000a");
+        let theirs = scene
+            .world
+            .pools()
+            .into_iter()
+            .find(|pool| scene.foreign.owns_pool(pool))
+            .unwrap();
+        scene.world.give_back(&theirs);
+        scene.look(1).await;
+        let found = scene.inspector.into_found();
+        assert!(found.iter().any(|words| words.contains("never was")), "{found:?}");
+        assert!(
+            found.iter().any(|words| words.contains("a user's pool was written to")),
+            "{found:?}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_that_is_exceeded_for_a_moment_is_found() {
+        let class = json!({"group": "karpenter.rackspace.com", "kind": "RackspaceSpotNodeClass", "name": "default"});
+        let pool = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general"},
+            "spec": {"limits": {"nodes": "1"}, "template": {"spec": {"nodeClassRef": class, "requirements": []}}}});
+        let mut scene = Scene::set(&[pool]).await;
+        scene.claim("one").await;
+        scene.look(1).await;
+        assert_eq!(scene.inspector.found, BTreeSet::new());
+        scene.claim("two").await;
+        scene.world.delete("nodeclaim/two").await.unwrap();
+        scene.look(1).await;
+        let found = scene.inspector.into_found();
+        assert!(
+            found.iter().any(|words| words.contains("NodePool general has 2 nodes")),
+            "{found:?}"
+        );
+    }
 }

@@ -4,6 +4,7 @@ use super::census::{is_true, text};
 use super::foreign::Foreign;
 use super::inspector::{reported, told};
 use super::plan::Plan;
+use crate::spot::Phase;
 use crate::world::World;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -41,7 +42,8 @@ pub(super) fn remains(world: &World, foreign: &Foreign) -> Vec<String> {
         .iter()
         .map(|claim| format!("claim {}", text(claim, "/metadata/name").unwrap_or_default()))
         .collect();
-    let theirs = foreign.nodes(world);
+    let mut theirs = foreign.nodes(world);
+    theirs.extend(lingering(world));
     let nodes = world.values("nodes");
     let nodes = nodes.iter().filter_map(|node| text(node, "/metadata/name"));
     left.extend(
@@ -52,6 +54,15 @@ pub(super) fn remains(world: &World, foreign: &Foreign) -> Vec<String> {
     let pools = world.pools().into_iter().filter(|name| !foreign.owns_pool(name));
     left.extend(pools.map(|name| format!("pool {name}")));
     left
+}
+
+/// Nodes of dead servers that the cloud controller, by its quirk, leaves behind: nobody else may tell that they are dead for good.
+fn lingering(world: &World) -> Vec<String> {
+    world.spot().with(|platform| {
+        let left = platform.options().quirks.node_lingers;
+        let dead = platform.servers().filter(|server| left && server.phase == Phase::Dead);
+        dead.map(|server| server.node_name.clone()).collect()
+    })
 }
 
 /// Pools of ours that nobody may delete but a person: no mark, no claim, told.

@@ -15,6 +15,7 @@ use super::plan::Plan;
 use super::settle;
 use super::weather::{Spell, for_operators};
 use crate::api::ApiFaults;
+use crate::spot::Control;
 use crate::world::{World, WorldError};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
@@ -52,6 +53,8 @@ struct Trial<'a> {
     /// How long the operator stays away once its trap has sprung.
     away: Duration,
     traffic: Traffic,
+    /// A spell of bad weather is on.
+    is_stormy: bool,
     /// Good weather and a running operator since then.
     clear_since: Option<Instant>,
     next_look: Instant,
@@ -108,6 +111,7 @@ impl<'a> Trial<'a> {
             operators: 0,
             away: Duration::ZERO,
             traffic: Traffic::default(),
+            is_stormy: false,
             clear_since: None,
             next_look: now + LOOK,
             started: world.now(),
@@ -225,11 +229,11 @@ impl<'a> Trial<'a> {
             Deed::Begin(Spell::Api(rules)) => {
                 let users: Vec<String> = (1..=MOST_OPERATORS).map(user).collect();
                 self.world.api().set_faults(for_operators(rules, &users));
-                self.clear_since = None;
+                (self.is_stormy, self.clear_since) = (true, None);
             }
             Deed::Begin(Spell::Spot(spell)) => {
                 self.world.spot().with(|platform| spell.begin(platform.options_mut()));
-                self.clear_since = None;
+                (self.is_stormy, self.clear_since) = (true, None);
             }
             Deed::Clear => self.clear(),
             Deed::Compact => self.world.api().compact(),
@@ -266,6 +270,7 @@ impl<'a> Trial<'a> {
 
     /// All faults end.
     fn clear(&mut self) {
+        self.is_stormy = false;
         self.world.api().set_faults(ApiFaults::default());
         let wanted = &self.plan.world.spot;
         self.world.spot().with(|platform| {
@@ -313,7 +318,7 @@ impl<'a> Trial<'a> {
             Ok(operator) => self.operator = Some(operator),
             Err(problem) => self.inspector.note(format!("the operator does not start: {problem}")),
         }
-        self.clear_since = Some(Instant::now());
+        self.clear_since = Some(Instant::now()).filter(|_| !self.is_stormy);
     }
 
     /// Faults are over, prices are as they were, and the operator runs.
@@ -324,6 +329,12 @@ impl<'a> Trial<'a> {
             if matches!(step, Step::After(_)) {
                 self.take(step).await;
             }
+        }
+        // A node that is not ready counts against its budget like one that is being disrupted (disruption 4.5): somebody mends it.
+        for pool in self.world.pools() {
+            self.world
+                .spot()
+                .with(|platform| platform.control(Control::SetSick { pool, sick: false }));
         }
         self.clear();
         if let Some(operator) = &self.operator {
