@@ -1,4 +1,4 @@
-//! Bad days by seed: the operator lives through five hundred of them, and each replays.
+//! Bad days by seed: the operator lives through them, and each replays.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,10 +10,10 @@
 use sandbox::chaos::{Seeds, Verbosity, run_seed, run_seeds};
 
 /// Those of `make test`; others are run by `make chaos SEEDS=A..B`.
-const SEEDS: (u64, u64) = (1, 500);
+const SEEDS: (u64, u64) = (1, 20);
 
 #[test]
-fn five_hundred_bad_days_break_nothing() {
+fn bad_days_break_nothing() {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut failed = Vec::new();
     run_seeds(&Seeds::new(SEEDS.0, SEEDS.1), threads, Verbosity::Deeds, |outcome| {

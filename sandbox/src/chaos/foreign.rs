@@ -39,13 +39,13 @@ impl Foreign {
         let mut pools = vec![ForeignPool {
             name: draw.uuid(),
             plural: "spotnodepools",
-            body: json!({"serverClass": class, "cloudSpace": cloudspace, "desired": 1, "bidPrice": "0.05", "customTaints": taints}),
+            body: json!({"serverClass": class, "cloudSpace": cloudspace, "desired": 1, "bidPrice": "0.02", "customTaints": taints}),
         }];
         if draw.chance(0.5) {
             pools.push(ForeignPool {
                 name: draw.uuid(),
                 plural: "spotnodepools",
-                body: json!({"serverClass": class, "cloudSpace": ELSEWHERE, "desired": 1, "bidPrice": "0.05", "customLabels": ours}),
+                body: json!({"serverClass": class, "cloudSpace": ELSEWHERE, "desired": 1, "bidPrice": "0.02", "customLabels": ours}),
             });
         }
         if draw.chance(0.3) {
@@ -62,28 +62,31 @@ impl Foreign {
         }
     }
 
-    /// Puts it into a world.
+    /// Puts it into a world; says what the platform did not take.
     ///
     /// # Errors
-    /// The platform or the API server refused.
-    pub(super) async fn place(&self, world: &World) -> Result<(), WorldError> {
+    /// The API server refused.
+    pub(super) async fn place(&self, world: &World) -> Result<Vec<String>, WorldError> {
         for object in &self.objects {
             world.apply_value(object).await?;
         }
-        for pool in &self.pools {
+        let place = |pool: &ForeignPool| {
             world.spot().with(|platform| {
                 let namespace = platform.options().account.namespace();
                 let path = format!("/apis/ngpc.rxt.io/v1/namespaces/{namespace}/{}", pool.plural);
-                let call = platform.call(
-                    "POST",
-                    &path,
-                    &json!({"metadata": {"name": pool.name}, "spec": pool.body}),
-                );
+                let body = json!({"metadata": {"name": pool.name}, "spec": pool.body});
+                let call = platform.call("POST", &path, &body);
                 let now = platform.now();
                 platform.answer(now, &call)
-            });
-        }
-        Ok(())
+            })
+        };
+        let answers = self.pools.iter().map(|pool| (pool, place(pool)));
+        let refused = answers.filter(|(_, answer)| answer.code != 201);
+        let words = refused.map(|(pool, answer)| {
+            let body = String::from_utf8_lossy(&answer.body).into_owned();
+            format!("the pool {} of a user was refused: {body}", pool.name)
+        });
+        Ok(words.collect())
     }
 
     /// Whether a pool of this name is foreign.

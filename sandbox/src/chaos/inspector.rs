@@ -228,7 +228,8 @@ pub(super) fn told(pool: &Pool, reported: &BTreeSet<String>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spot::Options;
+    use crate::chaos::foreign::ELSEWHERE;
+    use crate::spot::{CloudspaceSeed, Options};
     use crate::world::Order;
     use serde_json::{Value, json};
     use std::time::Duration;
@@ -244,16 +245,20 @@ mod tests {
     impl Scene {
         /// A world without operator: whatever is wrong in it stays so.
         async fn set(pools: &[Value]) -> Self {
-            let world = World::builder(1)
-                .with(|o| o.spot = Options::short())
-                .start()
-                .await
-                .unwrap();
+            let spaces = ["sandbox", ELSEWHERE].map(|name| CloudspaceSeed {
+                name: name.into(),
+                ..CloudspaceSeed::default()
+            });
+            let world = World::builder(1).with(|options| {
+                options.spot = Options::short();
+                options.spot.account.cloudspaces = spaces.into();
+            });
+            let world = world.start().await.unwrap();
             for pool in pools {
                 world.apply_value(pool).await.unwrap();
             }
             let foreign = Foreign::draw(1, "sandbox");
-            foreign.place(&world).await.unwrap();
+            assert_eq!(foreign.place(&world).await.unwrap(), Vec::<String>::new());
             let inspector = Inspector::new(Census::of(pools), TimeDelta::minutes(11), &world);
             Self {
                 world,

@@ -94,7 +94,7 @@ impl<'a> Trial<'a> {
     /// A world with everything in it but the apps and the operator.
     async fn begin(plan: &'a Plan, journal: &'a Journal) -> Result<Self, WorldError> {
         let world = World::builder(plan.seed).options(plan.world.clone()).start().await?;
-        plan.foreign.place(&world).await?;
+        let refused = plan.foreign.place(&world).await?;
         world.apply_value(&plan.class).await?;
         for pool in &plan.pools {
             world.apply_value(pool).await?;
@@ -117,6 +117,7 @@ impl<'a> Trial<'a> {
             started: world.now(),
             world,
         };
+        refused.into_iter().for_each(|words| trial.inspector.note(words));
         for (after, deed) in &plan.deeds {
             trial.put(now + *after, Step::Deed(deed.clone()));
         }
