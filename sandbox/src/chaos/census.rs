@@ -97,6 +97,11 @@ impl Census {
         self.breaches.iter()
     }
 
+    /// Whether one of these nodes ever had a pod that asked for a machine.
+    pub(super) fn were_used(&self, nodes: &BTreeSet<String>) -> bool {
+        !self.used.is_disjoint(nodes)
+    }
+
     /// Names of claims whose nodes were ready and never got a pod.
     pub(super) fn never_used(&self) -> Vec<String> {
         let unused = self.initialized.iter().filter(|(_, node)| !self.used.contains(*node));

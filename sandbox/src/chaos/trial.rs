@@ -356,7 +356,9 @@ impl<'a> Trial<'a> {
                     .note(format!("{} h after all trouble: {words}", REST_LIMIT.as_secs() / 3600));
             }
         }
-        if plan.troubles.is_steady() {
+        // The platform taints a user's node a moment after it is ready; a pod that was quicker needs its planned machine no more.
+        let taken = self.inspector.census().were_used(&plan.foreign.nodes(&self.world));
+        if plan.troubles.is_steady() && !taken {
             for claim in self.inspector.census().never_used() {
                 self.inspector.note(format!(
                     "claim {claim} was bought for nothing: no pod ever ran on its node"
