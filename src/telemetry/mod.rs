@@ -45,7 +45,7 @@ pub use nodeclaims::NodeClaimMetrics;
 pub use nodepools::NodePoolMetrics;
 pub use nodes::{NODE_LABELS, NodeMetrics};
 pub use not_yet::{Absent, NOT_YET};
-pub use pod_states::{NodeOfPods, PodState, PodStates};
+pub use pod_states::{NodeOfPods, PodOwner, PodState, PodStates};
 pub use pods::{POD_STATE_LABELS, PodMetrics};
 pub use prices::{OfferingSample, PriceMetrics};
 pub use scheduler::SchedulerMetrics;

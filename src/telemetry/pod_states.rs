@@ -13,23 +13,45 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const NAME: &str = "karpenter_pods_state";
 const HELP: &str = "Pods, where they are and how they are.";
 
-/// A pod, as shown.
+/// A pod, as shown. What it has in common with its siblings is shared with them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodState {
-    /// Its namespace.
-    pub namespace: Arc<str>,
-    /// Its name.
-    pub name: Arc<str>,
-    /// The path of its first owner, or empty.
-    pub owner: Arc<str>,
+    /// Its first owner.
+    pub owner: Option<PodOwner>,
     /// The node it is bound to.
     pub node: Option<Arc<str>>,
     /// Its phase as the API writes it.
     pub phase: &'static str,
-    /// `true` or `false`: whether the scheduler placed it.
-    pub scheduled: &'static str,
-    /// `true` or `false`: whether it serves.
-    pub ready: &'static str,
+    /// Whether the scheduler placed it.
+    pub scheduled: bool,
+    /// Whether it serves.
+    pub ready: bool,
+}
+
+/// The owner of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodOwner {
+    /// Its apiVersion.
+    pub api_version: Arc<str>,
+    /// Its kind.
+    pub kind: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+impl PodOwner {
+    /// Its path, made as upstream makes it: lower case and an `s`, whatever the real plural is (surface §5.3).
+    fn path(&self, namespace: &str) -> String {
+        let Self {
+            api_version,
+            kind,
+            name,
+        } = self;
+        format!(
+            "/apis/{api_version}/namespaces/{namespace}/{}s/{name}",
+            kind.to_lowercase()
+        )
+    }
 }
 
 /// What pods take over from their node's labels.
@@ -66,8 +88,8 @@ impl PodStates {
     }
 
     /// Replaces what is shown of a pod.
-    pub fn show(&self, pod: PodState) {
-        let key = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
+    pub fn show(&self, namespace: &Arc<str>, name: &Arc<str>, pod: PodState) {
+        let key = (Arc::clone(namespace), Arc::clone(name));
         self.lock().pods.insert(key, pod);
     }
 
@@ -109,41 +131,52 @@ impl Family for PodStates {
             text::header(out, NAME, HELP, "gauge");
         }
         let unknown = NodeOfPods::default();
-        for pod in inner.pods.values() {
-            let name = pod.node.as_deref().unwrap_or_default();
-            let node = inner.nodes.get(name).unwrap_or(&unknown);
+        for ((namespace, name), pod) in &inner.pods {
+            let node_name = pod.node.as_deref().unwrap_or_default();
+            let node = inner.nodes.get(node_name).unwrap_or(&unknown);
+            let owner = pod
+                .owner
+                .as_ref()
+                .map(|owner| owner.path(namespace))
+                .unwrap_or_default();
             let values: [&str; POD_STATE_LABELS.len()] = [
-                &pod.name,
-                &pod.namespace,
-                &pod.owner,
                 name,
-                pod.scheduled,
+                namespace,
+                &owner,
+                node_name,
+                word(pod.scheduled),
                 &node.nodepool,
                 &node.zone,
                 &node.arch,
                 &node.capacity_type,
                 &node.instance_type,
                 pod.phase,
-                pod.ready,
+                word(pod.ready),
             ];
             text::raw_sample(out, NAME, POD_STATE_LABELS.into_iter().zip(values), 1.0);
         }
     }
 }
 
+fn word(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn pod(name: &str, node: Option<&str>) -> PodState {
+    fn pod(node: Option<&str>) -> PodState {
         PodState {
-            namespace: "ns".into(),
-            name: name.into(),
-            owner: "/apis/apps/v1/namespaces/ns/replicasets/web".into(),
+            owner: Some(PodOwner {
+                api_version: "apps/v1".into(),
+                kind: "ReplicaSet".into(),
+                name: "web".into(),
+            }),
             node: node.map(Into::into),
             phase: "Running",
-            scheduled: "true",
-            ready: "true",
+            scheduled: true,
+            ready: true,
         }
     }
 
@@ -151,8 +184,8 @@ mod tests {
     fn a_pod_shows_its_nodes_labels_and_an_unbound_one_shows_none() {
         let exposition = Exposition::new();
         let states = PodStates::new(&exposition);
-        states.show(pod("bound", Some("a")));
-        states.show(pod("loose", None));
+        states.show(&"ns".into(), &"bound".into(), pod(Some("a")));
+        states.show(&"ns".into(), &"loose".into(), pod(None));
         let node = NodeOfPods {
             nodepool: "default".into(),
             zone: "z".into(),
@@ -160,11 +193,13 @@ mod tests {
         };
         states.show_node("a", node);
         let text = exposition.render(DateTime::UNIX_EPOCH).unwrap();
-        assert!(
-            text.contains("name=\"bound\",namespace=\"ns\",owner=\"/apis/apps/v1/namespaces/ns/replicasets/web\",node=\"a\",scheduled=\"true\",nodepool=\"default\",zone=\"z\""),
-            "{text}"
-        );
-        assert!(text.contains("name=\"loose\",namespace=\"ns\",owner=\"/apis/apps/v1/namespaces/ns/replicasets/web\",node=\"\",scheduled=\"true\",nodepool=\"\""), "{text}");
+        let owner = "namespace=\"ns\",owner=\"/apis/apps/v1/namespaces/ns/replicasets/web\"";
+        for expected in [
+            format!("name=\"bound\",{owner},node=\"a\",scheduled=\"true\",nodepool=\"default\",zone=\"z\""),
+            format!("name=\"loose\",{owner},node=\"\",scheduled=\"true\",nodepool=\"\""),
+        ] {
+            assert!(text.contains(&expected), "{expected} is not in\n{text}");
+        }
         states.remove(&"ns".into(), &"bound".into());
         states.remove(&"ns".into(), &"loose".into());
         assert!(states.is_empty() && exposition.render(DateTime::UNIX_EPOCH).unwrap().is_empty());
@@ -174,12 +209,11 @@ mod tests {
     fn what_a_stranger_wrote_stays_inside_its_quotes() {
         let exposition = Exposition::new();
         let states = PodStates::new(&exposition);
-        states.show(PodState {
-            owner: "a\"b\nc".into(),
-            ..pod("p", None)
-        });
+        let mut strange = pod(None);
+        strange.owner.as_mut().unwrap().name = "a\"b\nc".into();
+        states.show(&"ns".into(), &"p".into(), strange);
         let text = exposition.render(DateTime::UNIX_EPOCH).unwrap();
-        assert!(text.contains("owner=\"a\\\"b\\nc\""), "{text}");
+        assert!(text.contains("replicasets/a\\\"b\\nc\""), "{text}");
         assert_eq!(text.lines().count(), 3, "{text}");
     }
 }

@@ -8,7 +8,7 @@ use crate::api::labels;
 use crate::cluster::entries::{NodeEntry, NodeFacts, PodEntry, PodFacts};
 use crate::cluster::{Change, Cluster, Entries, Kind, Snapshot, Uid, What};
 use crate::scheduling::pod::Phase;
-use crate::telemetry::{NodeOfPods, PodMetrics, PodState};
+use crate::telemetry::{NodeOfPods, PodMetrics, PodOwner, PodState};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -76,15 +76,18 @@ impl PodFollower {
 
     fn show(&self, pod: &PodEntry) {
         let key = &pod.meta.key;
-        self.metrics.state.show(PodState {
-            namespace: Arc::clone(&key.scope),
-            name: Arc::clone(&key.name),
-            owner: owner_of(pod),
-            node: pod.node().map(Into::into),
+        let state = PodState {
+            owner: pod.owners.first().map(|owner| PodOwner {
+                api_version: Arc::clone(&owner.api_version),
+                kind: Arc::clone(&owner.kind),
+                name: Arc::clone(&owner.name),
+            }),
+            node: pod.pod.standing.node.clone().filter(|name| !name.is_empty()),
             phase: phase(pod.pod.standing.phase),
-            scheduled: word(pod.scheduled.is_some_and(|scheduled| scheduled.state)),
-            ready: word(pod.ready.is_some_and(|ready| ready.state)),
-        });
+            scheduled: pod.scheduled.is_some_and(|scheduled| scheduled.state),
+            ready: pod.ready.is_some_and(|ready| ready.state),
+        };
+        self.metrics.state.show(&key.scope, &key.name, state);
         self.seen.look_at(pod);
         self.measure(pod);
     }
@@ -222,10 +225,6 @@ fn labels_of(pod: &PodEntry) -> [&str; 2] {
     [&pod.meta.key.name, &pod.meta.key.scope]
 }
 
-fn word(value: bool) -> &'static str {
-    if value { "true" } else { "false" }
-}
-
 fn phase(phase: Phase) -> &'static str {
     match phase {
         Phase::Pending => "Pending",
@@ -234,20 +233,6 @@ fn phase(phase: Phase) -> &'static str {
         Phase::Failed => "Failed",
         Phase::Unknown => "Unknown",
     }
-}
-
-/// The path of the first owner, made as upstream makes it: lower case and an `s`, whatever the real plural is (surface §5.3).
-fn owner_of(pod: &PodEntry) -> Arc<str> {
-    pod.owners.first().map_or_else(Arc::default, |owner| {
-        format!(
-            "/apis/{}/namespaces/{}/{}s/{}",
-            owner.api_version,
-            pod.meta.key.scope,
-            owner.kind.to_lowercase(),
-            owner.name
-        )
-        .into()
-    })
 }
 
 #[cfg(test)]
