@@ -112,11 +112,11 @@ impl Declare {
         &mut self,
         name: &str,
         help: &str,
-        buckets: Vec<f64>,
+        buckets: &[f64],
         labels: &[&str],
     ) -> prometheus::Result<HistogramVec> {
-        let vec = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.clone()), labels)?;
-        Ok(self.keep(Kind::Histogram, &buckets, vec))
+        let vec = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)?;
+        Ok(self.keep(Kind::Histogram, buckets, vec))
     }
 }
 
@@ -156,7 +156,7 @@ impl BorderMetrics {
             request_seconds: d.histogram(
                 "client_go_request_duration_seconds",
                 "Time until the API server answered.",
-                request_buckets,
+                &request_buckets,
                 &["verb", "group", "version", "kind", "subresource"],
             )?,
             reconciles: d.counters(
@@ -182,7 +182,7 @@ impl BorderMetrics {
             reconcile_seconds: d.histogram(
                 "controller_runtime_reconcile_time_seconds",
                 "Time of one reconcile.",
-                RECONCILE_BUCKETS.to_vec(),
+                &RECONCILE_BUCKETS,
                 &by_controller,
             )?,
             max_workers: d.gauges(
@@ -205,13 +205,13 @@ impl BorderMetrics {
             queued_seconds: d.histogram(
                 "workqueue_queue_duration_seconds",
                 "Time a key waited.",
-                work_buckets.clone(),
+                &work_buckets,
                 &by_queue,
             )?,
             work_seconds: d.histogram(
                 "workqueue_work_duration_seconds",
                 "Time spent on a key.",
-                work_buckets,
+                &work_buckets,
                 &by_queue,
             )?,
             unfinished_seconds: d.seconds(

@@ -7,14 +7,17 @@
 //! `main` calls it with the real world, tests and the sandbox with theirs.
 
 use super::build;
-use super::http::{Check, Health, ListenError, metrics_router, profiling_router};
+use super::http::{Check, Health, ListenError, Listeners, metrics_router, profiling_router};
 use super::login::{LoginError, first_login};
+use super::options::Options;
 use super::process::ProcessMetrics;
 use super::setup::{FirstLogin, Setup};
 use super::tasks::{TaskError, Tasks};
 use super::wiring::{self, Parts, Wired, WiringError};
+use crate::clock::SharedClock;
 use crate::k8s::election::{Candidate, Ended};
 use crate::telemetry::{DeclareError, Exposition, Metrics};
+use axum::Router;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -49,6 +52,23 @@ impl RunError {
     }
 }
 
+/// Whether `/debug/pprof/` is there.
+#[derive(Clone, Copy)]
+enum Profiling {
+    Served,
+    Off,
+}
+
+impl Profiling {
+    fn of(options: &Options) -> Self {
+        if options.enable_profiling {
+            Self::Served
+        } else {
+            Self::Off
+        }
+    }
+}
+
 /// Runs the operator until `stop`.
 pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), RunError> {
     let exposition = Exposition::new();
@@ -65,7 +85,7 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), RunError> 
         candidacy,
         first_login: login,
     } = setup;
-    let profiling = options.enable_profiling;
+    let profiling = Profiling::of(&options);
     let mut tasks = Tasks::default();
     let cloudspace = options.spot.cloudspace_name.clone();
     let parts = Parts {
@@ -86,21 +106,8 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), RunError> 
         moments,
     } = wiring::wire(parts, &mut tasks, &stop)?;
 
-    let servers = stop.child_token();
-    let mut metrics = metrics_router(exposition, clock);
-    if profiling {
-        metrics = metrics.merge(profiling_router());
-    }
-    if let Some(server) = listeners.metrics.serve("metrics", metrics, servers.clone()).await? {
-        tasks.spawn("metrics server", server);
-    }
-    let health = Health {
-        live: vec![Check::ping("healthz")],
-        ready: ready(checks),
-    };
-    if let Some(server) = listeners.health.serve("health probe", health.router(), servers).await? {
-        tasks.spawn("health server", server);
-    }
+    let metrics = metrics_routes(exposition, clock, profiling);
+    serve(listeners, metrics, checks, &stop, &mut tasks).await?;
     if login == FirstLogin::Required {
         tokio::select! {
             biased;
@@ -150,6 +157,37 @@ impl Seat {
             None => Ok(Ended::Left),
             Some(holding) => holding.await.map_err(|error| TaskError::Panicked(error.to_string())),
         }
+    }
+}
+
+/// Opens both ports.
+async fn serve(
+    listeners: Listeners,
+    metrics: Router,
+    checks: Vec<Check>,
+    stop: &CancellationToken,
+    tasks: &mut Tasks,
+) -> Result<(), ListenError> {
+    let servers = stop.child_token();
+    if let Some(server) = listeners.metrics.serve("metrics", metrics, servers.clone()).await? {
+        tasks.spawn("metrics server", server);
+    }
+    let health = Health {
+        live: vec![Check::ping("healthz")],
+        ready: ready(checks),
+    };
+    if let Some(server) = listeners.health.serve("health probe", health.router(), servers).await? {
+        tasks.spawn("health server", server);
+    }
+    Ok(())
+}
+
+/// What the metrics port serves.
+fn metrics_routes(exposition: Exposition, clock: SharedClock, profiling: Profiling) -> Router {
+    let routes = metrics_router(exposition, clock);
+    match profiling {
+        Profiling::Served => routes.merge(profiling_router()),
+        Profiling::Off => routes,
     }
 }
 
