@@ -90,7 +90,7 @@ fn alerts() -> Vec<Alert> {
 fn alerts_ask_for_families_and_labels_that_exist() {
     let families = metrics().unwrap();
     let word = Regex::new(r"\b(?:karpenter|operator|controller_runtime|leader_election)_[a-z_]+\b").unwrap();
-    let matcher = Regex::new(r#"([a-z_]+)="#).unwrap();
+    let matcher = Regex::new("([a-z_]+)=").unwrap();
     for alert in alerts() {
         assert!(alert.annotations["summary"].ends_with('.'), "{}", alert.name);
         let mut found = 0;

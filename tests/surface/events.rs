@@ -126,8 +126,8 @@ pub fn sources() -> String {
 }
 
 fn is_product(path: &Path) -> bool {
-    let name = path.file_name().unwrap().to_str().unwrap();
-    name.ends_with(".rs") && !name.ends_with("tests.rs")
+    let stem = path.file_stem().unwrap().to_str().unwrap();
+    path.extension().is_some_and(|extension| extension == "rs") && !stem.ends_with("tests")
 }
 
 #[test]

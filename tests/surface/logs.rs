@@ -27,6 +27,60 @@ const NOT_HERE: &[(&str, &str)] = &[
         "starting server",
         "the same for the probes: Serving health probe server",
     ),
+    ("deleting unhealthy node", "node repair is not built"),
+    (
+        "node claim registration error",
+        "no taint is expected of a machine that cannot set one (surface T19)",
+    ),
+    ("awaiting registration hooks", "there are no hooks"),
+    (
+        "deferring scheduling decision for provisionable pod(s) to future simulation due to limited reserved offering capacity",
+        "reserved capacity is not built",
+    ),
+    (
+        "instance types were excluded because they would breach limits",
+        "FailedScheduling says it",
+    ),
+    (
+        "relaxing soft constraints for pod since it previously failed to schedule",
+        "the solver is pure and logs nothing",
+    ),
+    (
+        "scheduling simulation timed out",
+        "the solver is pure and logs nothing; the pods that it left are told",
+    ),
+    (
+        "abnormal time between runs",
+        "the watchdog tells of a loop that stands still",
+    ),
+    (
+        "prioritizing nodepools that have not yet been considered due to timeouts in previous runs",
+        "consolidation of nodes that are not empty is not built",
+    ),
+    (
+        "failed checking cluster state sync",
+        "the check cannot fail: it asks no server",
+    ),
+    ("failed consistency check", "the consistency check is not built"),
+    (
+        "failed parsing pod deletion cost",
+        "a cost that means nothing counts as none",
+    ),
+    (
+        "offering price unknown after retry",
+        "a type without price is not offered; a metric counts them",
+    ),
+    (
+        "skipping, node overlays are not applied",
+        "one line tells that overlays are not evaluated yet",
+    ),
+    ("Starting EventSource", "a watch tells of itself in metrics"),
+    ("Starting Controller", "the framework's own line"),
+    ("Starting workers", "the framework's own line"),
+    (
+        "percentile lookup failed, falling back to market*1.2",
+        "the built-in prices are used instead, and told",
+    ),
     ("failed creating node from nodeclaim", "a test's own provider wrote it"),
     (
         "deprovisioning nodeclaims to satisfy replica count",
@@ -36,10 +90,6 @@ const NOT_HERE: &[(&str, &str)] = &[
     (
         "provisioning nodeclaims to satisfy replica count",
         "static pools are not built",
-    ),
-    (
-        "failed terminating nodes while executing a disruption command",
-        "no command with replacements is carried out yet",
     ),
 ];
 
@@ -59,6 +109,87 @@ fn every_line_that_upstream_wrote_is_in_the_code_or_listed() {
             "no source writes {:?}",
             line.message
         );
+    }
+}
+
+/// Lines that people search for (surface §8.2), as far as they begin the same way for everybody.
+const SEARCHED: &[&str] = &[
+    "found provisionable pod(s)",
+    "computing scheduling decision for provisionable pod(s)",
+    "computed new nodeclaim(s) to fit pod(s)",
+    "computed unready node(s) will fit pod(s)",
+    "created nodeclaim",
+    "launched nodeclaim",
+    "registered nodeclaim",
+    "initialized nodeclaim",
+    "annotated nodeclaim",
+    "deleted nodeclaim",
+    "disrupting node(s)",
+    "command succeeded",
+    "failed terminating nodes while executing a disruption command",
+    "tainted node",
+    "deleted node",
+    "deleting pod",
+    "deleting unhealthy node",
+    "deleting expired nodeclaim",
+    "garbage collecting nodeclaim with no cloudprovider representation",
+    "terminating due to timeout",
+    "failed launching nodeclaim",
+    "node claim registration error",
+    "awaiting registration hooks",
+    "could not schedule pod",
+    "ignoring pod",
+    "skipping pod with Dynamic Resource Allocation requirements, not yet supported by Karpenter",
+    "ignoring nodepool, not ready",
+    "no dynamic nodepools found",
+    "deferring scheduling decision for provisionable pod(s) to future simulation due to limited reserved offering capacity",
+    "skipping, no resolved instance types found",
+    "skipping, unable to resolve instance types",
+    "skipping, nodepool requirements filtered out all instance types",
+    "skipping, awaiting nodeoverlay evaluation",
+    "instance types were excluded because they would breach limits",
+    "relaxing soft constraints for pod since it previously failed to schedule",
+    "scheduling simulation timed out",
+    "marking drifted",
+    "removing drifted status condition, not drifted",
+    "removing drift status condition, isn't launched",
+    "marking consolidatable",
+    "removing consolidatable status condition",
+    "abnormal time between runs",
+    "prioritizing nodepools that have not yet been considered due to timeouts in previous runs",
+    "detected disruption budget errors",
+    "cluster is waiting on sync for extended duration",
+    "failed checking cluster state sync",
+    "failed consistency check",
+    "provisioning nodeclaims to satisfy replica count",
+    "deprovisioning nodeclaims to satisfy replica count",
+    "nodepool node limit reached",
+    "please correct found invalid values, proceeding with valid values",
+    "failed parsing pod deletion cost",
+    "offering price unknown after retry",
+    "skipping, node overlays are not applied",
+    "failed listing instance types",
+    "discovered karpenter version",
+    "Starting EventSource",
+    "Starting Controller",
+    "Starting workers",
+    "Serving {server} server",
+    "Reconciler error",
+    "authenticated to Rackspace Spot",
+    "resolved cloudspace",
+    "rewrote NodeClaim providerID",
+    "server class discovery failed",
+    "percentile lookup failed, falling back to market*1.2",
+];
+
+#[test]
+fn every_line_that_people_search_for_is_in_the_code_or_listed() {
+    let sources = sources();
+    for message in SEARCHED {
+        let written = sources.contains(&format!("\"{message}"));
+        let absent = NOT_HERE.iter().any(|(listed, _)| listed == message);
+        assert!(written || absent, "{message:?} is neither written nor listed");
+        assert!(!(written && absent), "{message:?} is written: take it off the list");
     }
 }
 

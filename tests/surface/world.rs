@@ -9,7 +9,7 @@ use karpenter::operator::{
 };
 use sandbox::world::World;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -59,8 +59,8 @@ pub struct Stage {
     pub world: World,
     routes: Arc<OnceLock<Router>>,
     stop: CancellationToken,
-    seen: Mutex<BTreeMap<[String; 5], ()>>,
-    names: Mutex<BTreeMap<String, ()>>,
+    seen: Mutex<BTreeSet<[String; 5]>>,
+    names: Mutex<BTreeSet<String>>,
 }
 
 impl Drop for Stage {
@@ -150,7 +150,7 @@ impl Stage {
         ] {
             for object in world.values(plural) {
                 if kind == "NodeClaim" {
-                    names.insert(object["metadata"]["name"].as_str().unwrap().to_owned(), ());
+                    names.insert(object["metadata"]["name"].as_str().unwrap().to_owned());
                 }
                 for condition in object["status"]["conditions"].as_array().into_iter().flatten() {
                     let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
@@ -161,12 +161,12 @@ impl Stage {
                         text("reason"),
                         text("message"),
                     ];
-                    seen.insert(key, ());
+                    seen.insert(key);
                 }
             }
         }
         for node in world.nodes() {
-            names.insert(node.metadata.name.unwrap(), ());
+            names.insert(node.metadata.name.unwrap());
         }
     }
 }
@@ -234,21 +234,7 @@ async fn whole_run() -> Shown {
         .await;
     stage.until("nodes are initialized", 10, initialized).await;
 
-    let budget = json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "web", "namespace": "default" },
-        "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "web" } } } });
-    stage.apply(budget).await;
-    stage.world.pass(Duration::from_secs(10)).await;
-    let claim = stage.world.claims().remove(0);
-    stage.world.delete(&format!("nodeclaim/{claim}")).await.unwrap();
-    stage.world.pass(Duration::from_mins(3)).await;
-    let busy = stage.scrape().await;
-    stage.world.delete("poddisruptionbudget/web").await.unwrap();
-    stage
-        .until("the claim is gone", 20, |w| !w.claims().contains(&claim))
-        .await;
-    stage
-        .until("the pods run elsewhere", 20, |w| w.ready() >= 3 + w.nodes().len())
-        .await;
+    let busy = drained_against_a_budget(&stage).await;
 
     stage.world.scale("deployment/web", 0).await.unwrap();
     stage.world.delete("deployment/never").await.unwrap();
@@ -269,10 +255,30 @@ async fn whole_run() -> Shown {
         busy,
         quiet,
         events: stage.world.values("events"),
-        conditions: stage.seen.lock().unwrap().keys().cloned().collect(),
+        conditions: stage.seen.lock().unwrap().iter().cloned().collect(),
         lines: text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
-        names: stage.names.lock().unwrap().keys().cloned().collect(),
+        names: stage.names.lock().unwrap().iter().cloned().collect(),
     }
+}
+
+/// A claim is deleted while a budget lets none of its pods go; yields a scrape of that time.
+async fn drained_against_a_budget(stage: &Stage) -> String {
+    let budget = json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "web", "namespace": "default" },
+        "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "web" } } } });
+    stage.apply(budget).await;
+    stage.world.pass(Duration::from_secs(10)).await;
+    let claim = stage.world.claims().remove(0);
+    stage.world.delete(&format!("nodeclaim/{claim}")).await.unwrap();
+    stage.world.pass(Duration::from_mins(3)).await;
+    let busy = stage.scrape().await;
+    stage.world.delete("poddisruptionbudget/web").await.unwrap();
+    stage
+        .until("the claim is gone", 20, |w| !w.claims().contains(&claim))
+        .await;
+    stage
+        .until("the pods run elsewhere", 20, |w| w.ready() >= 3 + w.nodes().len())
+        .await;
+    busy
 }
 
 fn initialized(world: &World) -> bool {

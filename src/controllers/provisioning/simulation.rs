@@ -18,6 +18,11 @@ impl<'k> Simulation<'k> {
     /// It begins: from now on its pods count as looked at. `draws` make its id.
     pub(super) fn begin(kit: &'k Kit, question: &Question, draws: [u64; 2]) -> Self {
         let now = kit.now();
+        tracing::debug!(
+            "pending-pods" = question.pending,
+            "deleting-pods" = question.problem.pods.len().saturating_sub(question.pending),
+            "computing scheduling decision for provisionable pod(s)"
+        );
         let pending = question.problem.pods.iter().take(question.pending);
         for pod in pending {
             kit.metrics
