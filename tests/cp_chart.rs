@@ -8,11 +8,17 @@
     clippy::panic,
     reason = "this is test code; clippy's own exemption knows only functions marked as tests"
 )]
+#![allow(
+    dead_code,
+    reason = "the scene is shared with the test of the upgrade, and each uses its part"
+)]
 
 #[path = "installed/chart.rs"]
 mod chart;
 #[path = "installed/scene.rs"]
 mod scene;
+#[path = "surface/scrape.rs"]
+mod scrape;
 mod support;
 
 use chart::{helm, objects, of_kind, template};
@@ -341,6 +347,7 @@ async fn the_service_account_alone_does_the_main_job_with_nothing_forbidden_and_
     scene.apply(&deployment("kept", 1, &protected), "").await.unwrap();
     all_run(&scene, 3).await;
     let text = scene.scrape().await;
+    assert_is_as_declared(&text);
     assert!(
         text.contains("karpenter_pods_state{") && text.contains("karpenter_nodes_allocatable{"),
         "{text}"
@@ -358,6 +365,16 @@ async fn the_service_account_alone_does_the_main_job_with_nothing_forbidden_and_
     scene.nothing_left().await;
     flip_the_class(&scene).await;
 
+    assert_rights(&scene, &account, &rendered);
+    scene.stop_operator().await;
+    assert!(
+        !scene.log().contains("sandbox-refresh-token"),
+        "the token is in the log"
+    );
+}
+
+/// Nothing was forbidden, and nothing is granted that was not used.
+fn assert_rights(scene: &Scene, account: &str, rendered: &[Value]) {
     let user = format!("system:serviceaccount:karpenter:{account}");
     let refused = scene.plane.rights_refused_to(&user);
     assert!(refused.is_empty(), "forbidden: {}", listed(&refused));
@@ -367,17 +384,28 @@ async fn the_service_account_alone_does_the_main_job_with_nothing_forbidden_and_
             right.api_group == *group && right.resource == *resource && right.verb == *verb
         })
     };
-    let spare: BTreeSet<Use> = granted(&rendered)
+    let spare: BTreeSet<Use> = granted(rendered)
         .difference(&used)
         .filter(|right| !rare(right))
         .cloned()
         .collect();
     assert!(spare.is_empty(), "granted and not used: {}", listed(&spare));
-    scene.stop_operator().await;
-    assert!(
-        !scene.log().contains("sandbox-refresh-token"),
-        "the token is in the log"
-    );
+}
+
+/// The scrape of the real binary against what the docs list.
+fn assert_is_as_declared(text: &str) {
+    let declared = karpenter::operator::reference::metrics().unwrap();
+    for (name, family) in scrape::families(text) {
+        let known = declared.iter().find(|known| known.name == name);
+        let known = known.unwrap_or_else(|| panic!("{name} is not declared"));
+        let labels: BTreeSet<String> = known.labels.iter().cloned().collect();
+        assert_eq!(
+            (family.kind, &family.help),
+            (known.kind.as_str(), &known.help),
+            "{name}"
+        );
+        assert_eq!(family.labels, labels, "labels of {name}");
+    }
 }
 
 async fn all_run(scene: &Scene, pods: usize) {

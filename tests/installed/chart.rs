@@ -11,7 +11,7 @@ pub fn helm(arguments: &[&str]) -> Result<String, String> {
         .args(arguments)
         .current_dir(root)
         .output()
-        .unwrap();
+        .map_err(|error| error.to_string())?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if output.status.success() {
         Ok(text(&output.stdout))
