@@ -102,6 +102,7 @@ const OTHER_WORDS: &[&str] = &[
     "NodeClaim",
     "NodeClaimNotFoundError",
     "NodeClassNotReadyError",
+    "NodeOverlay",
     "NodePool",
     "NotIn",
     "OnDemandNodePool",
