@@ -138,6 +138,8 @@ impl Reconciler for NodeClassStatus {
             self.provider.node_classes().put(Arc::new(class));
             return Ok(Next::Done);
         }
+        // At once: what it said of itself before a restart holds until the platform says otherwise.
+        self.provider.node_classes().put(Arc::new(class.clone()));
         let found = self.found().await;
         let after = decide(&class, &found, self.clock.now());
         if after.status != class.status {

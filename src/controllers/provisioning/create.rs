@@ -1,18 +1,18 @@
 //! Creates the claims that a pass decided on (scheduling 2-6, 21-3).
 //!
-//! The name is chosen before the request is sent, so that a create whose outcome is unknown is looked up by it before anything else happens
-//! (architecture §3.5). The created claim is in the cluster state, and its pods are promised to it, before the next pass can look.
+//! The name is chosen before the request is sent, so that a create whose outcome is unknown is looked up by it before anything else happens, and
+//! kept among the [`doubts`](super::doubts) if that tells nothing (architecture §3.5). The created claim is in the cluster state, and its pods are promised to it, before the next pass can look.
 
 use crate::api::{NodeClaim, NodeClaimSpec, NodePool, ResourceRequirements, labels};
-use crate::cluster::entries::PoolEntry;
 use crate::cluster::{Key, MachineId, Plan};
 use crate::controllers::Kit;
-use crate::k8s::WriteError;
-use crate::k8s::write::{Remedy, Target};
+use crate::k8s::write::{Remedy, Target, WRITE_TIMEOUT};
+use crate::k8s::{Cause, WriteError};
 use crate::resources::ResourceList;
-use crate::scheduling::NewClaim;
+use crate::scheduling::{NewClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Letters and digits of generated names, as Kubernetes uses them: none that make words.
@@ -37,6 +37,21 @@ pub(super) enum CreateError {
     /// The API server did not take it.
     #[error("creating node claim")]
     Write(#[from] WriteError),
+    /// It may or may not have taken effect.
+    #[error("creating node claim, whether it was created is not known yet")]
+    InDoubt(#[source] WriteError),
+    /// Of too many creates it is not known whether they took effect.
+    #[error("creating node claim, too many earlier ones have no answer yet")]
+    TooManyDoubts,
+}
+
+/// What came of a create.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// The claim is there, and the cluster state knows it.
+    Created,
+    /// A claim of this name was there before.
+    NameTaken,
 }
 
 /// `<nodepool>-` and five characters drawn from `draw` (surface §2.5).
@@ -101,42 +116,57 @@ pub(super) fn over_limit(pool: &NodePool, usage: &ResourceList) -> Result<(), Cr
     }
 }
 
-/// Sends one claim; what came of an unknown outcome is looked up before anything else is created for the same pods.
-pub(super) async fn send(kit: &Kit, object: &NodeClaim) -> Result<NodeClaim, CreateError> {
+/// Sends one claim for the first time. A claim of that name that was there before is not ours, however much it looks like it.
+pub(super) async fn send(kit: &Kit, object: &NodeClaim) -> Result<Sent, CreateError> {
     let error = match kit.writer.create(object).await {
-        Ok(created) => return Ok(created),
+        Ok(_) => return Ok(Sent::Created),
+        Err(error) if error.is_already_there() => return Ok(Sent::NameTaken),
         Err(error) => error,
     };
-    if !matches!(error.remedy(), Remedy::LookUp | Remedy::AlreadyDone) {
+    if error.remedy() != Remedy::LookUp {
         return Err(error.into());
     }
-    match kit.writer.look_up::<NodeClaim>(&Target::object(object)).await? {
-        Some(found) if is_ours(&found, object) => Ok(found),
-        _ => Err(error.into()),
+    match look_up(kit, object).await {
+        Ok(Some(found)) if is_ours(&found, object) => Ok(Sent::Created),
+        Ok(Some(_)) => Ok(Sent::NameTaken),
+        // What is not there yet may still come.
+        Ok(None) | Err(_) => Err(CreateError::InDoubt(error)),
     }
 }
 
-/// Whether the claim found under the name is the one that was sent: a name taken by somebody else's claim is not.
-fn is_ours(found: &NodeClaim, sent: &NodeClaim) -> bool {
-    found.spec == sent.spec && found.metadata.labels == sent.metadata.labels
+/// Reads the claim of that name from the API server; a read that takes long says nothing.
+pub(super) async fn look_up(kit: &Kit, object: &NodeClaim) -> Result<Option<NodeClaim>, WriteError> {
+    let target = Target::object(object);
+    let read = tokio::time::timeout(WRITE_TIMEOUT, kit.writer.look_up::<NodeClaim>(&target));
+    read.await.unwrap_or_else(|_| {
+        let what = format!("NodeClaim {}", target.name);
+        Err(WriteError::new("reading", what, Cause::UnknownOutcome(None)))
+    })
+}
+
+/// Whether the claim found under the name is the one that was sent; its launch may have added labels.
+pub(super) fn is_ours(found: &NodeClaim, sent: &NodeClaim) -> bool {
+    let labels = found.metadata.labels.iter().flatten().collect::<BTreeMap<_, _>>();
+    let has = |(key, value): (&String, &String)| labels.get(key).is_some_and(|there| *there == value);
+    found.spec == sent.spec && sent.metadata.labels.iter().flatten().all(has)
 }
 
 /// Promises a claim's pods to it (architecture §3.3).
-pub(super) fn plans(name: &str, claim: &NewClaim) -> Vec<Plan> {
+pub(super) fn plans(name: &str, pods: &[Arc<Pod>]) -> Vec<Plan> {
     let machine = MachineId::Claim(name.into());
-    let plan = |pod: &Arc<crate::scheduling::Pod>| Plan {
+    let plan = |pod: &Arc<Pod>| Plan {
         pod: Key::namespaced(&pod.namespace, &pod.name),
         uid: pod.uid.as_str().into(),
         machine: machine.clone(),
     };
-    claim.pods.iter().map(plan).collect()
+    pods.iter().map(plan).collect()
 }
 
 /// Tells and counts a created claim (surface §8.2, §5.1).
-pub(super) fn record(kit: &Kit, pool: &PoolEntry, claim: &NewClaim, name: &str) {
+pub(super) fn record(kit: &Kit, pool: &str, claim: &NewClaim, name: &str) {
     let names: Vec<&str> = claim.instance_types.iter().map(|type_| type_.name.as_str()).collect();
     tracing::info!(
-        NodePool = pool.name(),
+        NodePool = pool,
         NodeClaim = name,
         requests = claim.requests.to_json(),
         "instance-types" = some_of(&names, SHOWN_TYPES),
@@ -146,10 +176,7 @@ pub(super) fn record(kit: &Kit, pool: &PoolEntry, claim: &NewClaim, name: &str) 
         .annotations
         .get(labels::MIN_VALUES_RELAXED_ANNOTATION)
         .map_or("false", String::as_str);
-    kit.metrics
-        .nodeclaims
-        .created
-        .increment(["provisioned", pool.name(), relaxed]);
+    kit.metrics.nodeclaims.created.increment(["provisioned", pool, relaxed]);
 }
 
 /// The first few words, and how many more there are.

@@ -9,6 +9,7 @@
 
 mod batcher;
 mod create;
+mod doubts;
 mod observe;
 mod pass;
 mod record;

@@ -1,9 +1,12 @@
 //! The question of a provisioning pass: which pods, which pools, which machines (scheduling 2-2, 2-3). PURE but for asking the provider.
 //!
 //! Differs: upstream schedules nothing while any claim lacks a provider ID; here a claim takes part as soon as its order is placed, and one
-//! without a type yet holds the pods that the ledger promised it and counts against limits at the largest of its types (architecture §3.4).
+//! without a type yet holds the pods that the ledger promised it and counts against limits at the largest of its types (architecture §3.4). What it
+//! was asked for beyond those pods it takes: after a restart, and for pods of machines that leave, the ledger knows nothing, and without this the
+//! same pods would get a second claim.
 
-use crate::api::{Conditioned, NodePool, Operator, conditions, labels};
+use super::doubts::Held;
+use crate::api::{Conditioned, NodePool, Operator, conditions};
 use crate::cloud::CloudError;
 use crate::cluster::entries::{ClaimEntry, PodEntry, PoolEntry};
 use crate::cluster::{MachineId, Snapshot, StateNode};
@@ -24,7 +27,7 @@ pub(super) struct Question {
     pub(super) problem: Problem,
     /// The NodePools behind [`Problem::pools`], by name.
     pub(super) pools: BTreeMap<String, Arc<PoolEntry>>,
-    /// Machines behind [`Problem::nodes`], in the same order; none for a claim without a type.
+    /// Machines behind [`Problem::nodes`], in the same order; none for a claim of which it is not known whether it exists.
     pub(super) machines: Vec<Option<MachineId>>,
     /// Pods that cannot be tried, and why.
     pub(super) invalid: Vec<(Arc<PodEntry>, Vec<InvalidPod>)>,
@@ -41,15 +44,16 @@ pub(super) struct Wanted {
     pub(super) invalid: Vec<(Arc<PodEntry>, Vec<InvalidPod>)>,
 }
 
-/// Chooses the pods. A pod that is promised to a live claim without a type waits for that claim and is not placed again.
-pub(super) fn wanted(snapshot: &Snapshot, well_known: &WellKnownLabels, now: DateTime<Utc>) -> Wanted {
+/// Chooses the pods. A pod that is promised to a live claim without a type, or for which a create is in doubt, waits and is not placed again.
+pub(super) fn wanted(snapshot: &Snapshot, held: &Held, well_known: &WellKnownLabels, now: DateTime<Utc>) -> Wanted {
     let volumes = snapshot.volumes_for_scheduling();
     let mut wanted = Wanted {
         pods: Vec::new(),
         pending: 0,
         invalid: Vec::new(),
     };
-    for pod in snapshot.provisionable().filter(|pod| !is_promised(snapshot, pod)) {
+    let waits = |pod: &&Arc<PodEntry>| held.pods.contains(pod.uid()) || is_promised(snapshot, pod);
+    for pod in snapshot.provisionable().filter(|pod| !waits(pod)) {
         let findings = validate_pod(&pod.pod, &volumes, well_known);
         if findings.is_empty() {
             wanted.pods.push(Arc::clone(&pod.pod));
@@ -68,7 +72,8 @@ pub(super) fn wanted(snapshot: &Snapshot, well_known: &WellKnownLabels, now: Dat
         .machines
         .values()
         .filter(|machine| machine.is_marked_for_deletion());
-    for pod in leaving.flat_map(|machine| machine.pods.iter()) {
+    let leaving = leaving.flat_map(|machine| machine.pods.iter());
+    for pod in leaving.filter(|pod| !held.pods.contains(pod.uid())) {
         if is_currently_reschedulable(&pod.pod, &budgets, now) {
             wanted.pods.push(Arc::clone(&pod.pod));
         }
@@ -126,48 +131,33 @@ pub(super) async fn with_types(kit: &Kit, pool: &NodePool) -> Pool {
 }
 
 /// All machines, and what stands for claims without a type.
-pub(super) fn machines(snapshot: &Snapshot, pools: &[Pool]) -> (Vec<Arc<Node>>, Vec<Option<MachineId>>) {
+pub(super) fn machines(snapshot: &Snapshot, held: &Held, pools: &[Pool]) -> (Vec<Arc<Node>>, Vec<Option<MachineId>>) {
     let mut nodes = Vec::with_capacity(snapshot.machines.len());
     let mut ids = Vec::with_capacity(snapshot.machines.len());
     for (id, machine) in snapshot.machines.iter() {
         if machine.is_resolved() {
             nodes.push(Arc::clone(machine.for_scheduling()));
-            ids.push(Some(id.clone()));
         } else if let Some(claim) = machine.claim.as_ref().filter(|_| !machine.is_marked_for_deletion()) {
             let mut node = untyped(claim, pools);
-            // nobody here promised it to anybody: an earlier process made it for pods that still wait
-            let inherited = machine.planned.is_empty();
-            if inherited {
-                make_room(&mut node, claim, machine);
-            }
+            node.allocatable = unspoken(snapshot, machine, claim);
             nodes.push(Arc::new(node));
-            ids.push(inherited.then(|| id.clone()));
+        } else {
+            continue;
         }
+        ids.push(Some(id.clone()));
+    }
+    for claim in held
+        .claims
+        .iter()
+        .filter(|claim| snapshot.claim(claim.name()).is_none())
+    {
+        nodes.push(Arc::new(untyped(claim, pools)));
+        ids.push(None);
     }
     (nodes, ids)
 }
 
-/// A claim that an earlier process made and did not come to order takes the pods that it was made for: as much as it asks for, with a value of
-/// each of its requirements for a label. Without that its pods would get a second claim each (architecture §3.3).
-fn make_room(node: &mut Node, claim: &ClaimEntry, machine: &StateNode) {
-    let mut labels = claim.metadata.labels.clone().unwrap_or_default();
-    for requirement in claim
-        .spec
-        .requirements
-        .iter()
-        .filter(|known| known.operator == Operator::In)
-    {
-        // any of the values suits the pods that these requirements were made of
-        if let Some(value) = requirement.values.first() {
-            labels.entry(requirement.key.clone()).or_insert_with(|| value.clone());
-        }
-    }
-    node.labels = Arc::new(labels);
-    node.taints = machine.taints().iter().map(Taint::from).collect();
-    node.allocatable = ResourceList::from_api(&claim.spec.resources.requests);
-}
-
-/// A claim without a type counts against its pool's limits at the largest of the types it may become, and takes no pods.
+/// A claim without a type counts against its pool's limits at the largest of the types it may become.
 fn untyped(claim: &ClaimEntry, pools: &[Pool]) -> Node {
     let pool = claim.nodepool().unwrap_or_default();
     let types = pools
@@ -184,11 +174,34 @@ fn untyped(claim: &ClaimEntry, pools: &[Pool]) -> Node {
     capacity.set(names::NODES, Quantity::units(1));
     Node {
         name: claim.name().to_owned(),
-        labels: Arc::new(BTreeMap::from([(labels::NODEPOOL.to_owned(), pool.to_owned())])),
+        labels: Arc::new(likely_labels(claim)),
+        taints: claim.spec.taints.iter().map(Taint::from).collect(),
         ownership: Ownership::Managed,
         readiness: Readiness::ComingUp,
         fate: Fate::Stays,
         capacity,
         ..Node::default()
     }
+}
+
+/// The labels that it is placed on by: any of the values that it may have suits the pods that its requirements were made of.
+fn likely_labels(claim: &ClaimEntry) -> BTreeMap<String, String> {
+    let listed = claim.spec.requirements.iter();
+    let listed = listed.filter(|wanted| wanted.operator == Operator::In);
+    let one_of = listed.filter_map(|wanted| Some((wanted.key.clone(), wanted.values.first()?.clone())));
+    let mut labels: BTreeMap<String, String> = one_of.collect();
+    labels.extend(claim.metadata.labels.clone().unwrap_or_default());
+    labels
+}
+
+/// What the claim was asked for and is promised to nobody that we know of.
+fn unspoken(snapshot: &Snapshot, machine: &StateNode, claim: &ClaimEntry) -> ResourceList {
+    let asked = ResourceList::from_api(&claim.spec.resources.requests);
+    let mut promised = ResourceList::default();
+    for key in machine.planned.iter() {
+        if let Some(pod) = snapshot.objects.pods.get(key) {
+            promised.add(&pod.pod.requests);
+        }
+    }
+    asked.minus(&promised)
 }

@@ -1,9 +1,11 @@
 //! One pass after the other (scheduling 2-1).
 
 use super::batcher::{Batcher, Windows};
+use super::create::{self, CreateError, Sent};
+use super::doubts::Doubts;
 use super::observe::{self, Question, Wanted};
+use super::record;
 use super::simulation::Simulation;
-use super::{create, record};
 use crate::cluster::{MachineId, Snapshot};
 use crate::controllers::Kit;
 use crate::k8s::queue::{Busy, Next, ReconcileError};
@@ -50,6 +52,7 @@ pub struct Provisioner {
     batcher: Batcher,
     settings: Settings,
     well_known: Arc<WellKnownLabels>,
+    doubts: Doubts,
     drawn: AtomicU64,
     busy: Busy,
 }
@@ -63,6 +66,7 @@ impl Provisioner {
             batcher,
             settings,
             well_known: Arc::default(),
+            doubts: Doubts::default(),
             drawn,
             busy: Busy::default(),
         }
@@ -84,6 +88,7 @@ impl Provisioner {
     }
 
     async fn pass(&self) -> Result<(), ReconcileError> {
+        self.doubts.settle(&self.kit).await?;
         let started = Instant::now();
         let snapshot = self.kit.cluster.snapshot().await.map_err(ReconcileError::new)?;
         let Some(question) = self.question(&snapshot).await else {
@@ -110,7 +115,8 @@ impl Provisioner {
 
     /// What is to be decided; nothing when there are no pods, or nothing to place them on.
     async fn question(&self, snapshot: &Snapshot) -> Option<Question> {
-        let Wanted { pods, pending, invalid } = observe::wanted(snapshot, &self.well_known, self.kit.now());
+        let held = self.doubts.held();
+        let Wanted { pods, pending, invalid } = observe::wanted(snapshot, &held, &self.well_known, self.kit.now());
         if pods.is_empty() && invalid.is_empty() {
             return None;
         }
@@ -123,7 +129,7 @@ impl Provisioner {
         for pool in &usable {
             pools.push(observe::with_types(&self.kit, &pool.facts).await);
         }
-        let (nodes, machines) = observe::machines(snapshot, &pools);
+        let (nodes, machines) = observe::machines(snapshot, &held, &pools);
         let problem = Problem {
             pools,
             nodes,
@@ -167,7 +173,7 @@ impl Provisioner {
                 .get(&claim.pool)
                 .map(|total| total.resources.clone())
                 .unwrap_or_default();
-            async move { self.create_one(question, claim, &usage).await }
+            async move { self.create_one(snapshot, question, claim, &usage).await }
         });
         let failed = join_all(work)
             .await
@@ -179,6 +185,7 @@ impl Provisioner {
 
     async fn create_one(
         &self,
+        snapshot: &Snapshot,
         question: &Question,
         claim: &NewClaim,
         usage: &crate::resources::ResourceList,
@@ -187,20 +194,27 @@ impl Provisioner {
             return Ok(());
         };
         create::over_limit(&pool.facts, usage).map_err(ReconcileError::new)?;
+        self.doubts.admit().map_err(ReconcileError::new)?;
         for _ in 0..NAMES_TRIED {
             let name = create::claim_name(pool.name(), self.draw());
+            if snapshot.claim(&name).is_some() {
+                continue;
+            }
             let object = create::object(name.clone(), claim, &pool.facts);
             match create::send(&self.kit, &object).await {
-                Ok(_) => {
-                    let plans = create::plans(&name, claim);
+                Ok(Sent::Created) => {
+                    let plans = create::plans(&name, &claim.pods);
                     self.kit.cluster.plan(plans).await.map_err(ReconcileError::new)?;
-                    create::record(&self.kit, pool, claim, &name);
+                    create::record(&self.kit, pool.name(), claim, &name);
                     record::promised(&self.kit, &claim.pods, &MachineId::Claim(name.as_str().into()));
                     return Ok(());
                 }
-                // somebody else's claim has this name
-                Err(create::CreateError::Write(error)) if error.is_already_there() => {}
-                Err(create::CreateError::Write(error)) => return Err(error.into()),
+                Ok(Sent::NameTaken) => {}
+                Err(error @ CreateError::InDoubt(_)) => {
+                    self.doubts.add(object, claim, self.kit.now());
+                    return Err(ReconcileError::new(error));
+                }
+                Err(CreateError::Write(error)) => return Err(error.into()),
                 Err(error) => return Err(ReconcileError::new(error)),
             }
         }

@@ -1,6 +1,6 @@
 //! Tells what a pass decided: Events, log lines, metrics, nominations (scheduling 22-1, surface §4.2, §8.2).
 
-use super::create::some_of;
+use super::create::{plans, some_of};
 use super::observe::Question;
 use crate::api::NodePool;
 use crate::cluster::MachineId;
@@ -81,6 +81,10 @@ pub(super) async fn nominations(
         };
         kit.cluster.nominate(id.clone(), until).await?;
         let machine = snapshot.machine(id);
+        if let (MachineId::Claim(name), Some(false)) = (id, machine.map(|machine| machine.is_resolved())) {
+            // it takes no more than it was asked for: the next pass must know what that is for
+            kit.cluster.plan(plans(name, &placement.pods)).await?;
+        }
         let claim = machine
             .and_then(|machine| machine.claim.as_ref())
             .map(|claim| claim.name());

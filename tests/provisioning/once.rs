@@ -1,0 +1,171 @@
+//! No pod is bought for twice, whatever happens to requests, watches and the process (architecture §3.2, §3.5).
+
+use crate::world::{CLAIMS, Inside, MINUTE, deployment, node_class, node_pool, of_classes};
+use sandbox::api::{Fault, FaultRule, HookPoint, Verb};
+use serde_json::json;
+use std::time::Duration;
+
+const LARGE: &str = "gp.vs1.large-iad";
+const LIMIT: Duration = Duration::from_mins(45);
+const SECOND: Duration = Duration::from_secs(1);
+/// The effect, but no answer that anybody waits for.
+const LOST: Fault = Fault::TimeoutAfter {
+    after: Duration::from_secs(30),
+};
+const DROP: Fault = Fault::DropWatch {
+    within: Duration::from_secs(5),
+};
+
+/// Pools and classes are there and usable, nothing is bought yet.
+async fn ready(seed: u64) -> Inside {
+    let inside = Inside::short(seed).await;
+    let pool = node_pool("default", &of_classes("on-demand", &[LARGE]), &json!({}));
+    inside.apply(&[node_class(), pool]).await;
+    inside.world.pass(MINUTE).await;
+    inside
+}
+
+/// Pods of which each needs a machine of its own.
+async fn wants(inside: &Inside, pods: u32) {
+    inside.apply(&[deployment("web", pods, "3", &json!({}))]).await;
+}
+
+async fn all_run(inside: &Inside, pods: usize) {
+    inside
+        .until("all pods have a node", LIMIT, |world| world.bound() == pods)
+        .await;
+    // what is bought for nothing would come with one of the next passes
+    inside.world.pass(40 * SECOND).await;
+    let lives = inside.lives();
+    assert_eq!(lives.len(), pods, "{pods} pods need {pods} claims: {lives:#?}");
+    assert_eq!(inside.orders().len(), pods, "one pool for each: {:?}", inside.orders());
+}
+
+fn every(fault: Fault, verbs: &[Verb]) -> FaultRule {
+    FaultRule::new(fault, 1.0).verbs(verbs).resources(&[CLAIMS])
+}
+
+/// The watch of claims ends every few seconds, so that other faults cut it off soon.
+async fn with_short_watches(seed: u64) -> Inside {
+    let mut inside = ready(seed).await;
+    inside.kill().await;
+    inside.faults([every(DROP, &[Verb::Watch])]);
+    inside.restart();
+    inside.world.pass(MINUTE).await;
+    inside
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_took_effect_without_an_answer_while_nothing_can_be_read_buys_once() {
+    let inside = with_short_watches(1).await;
+    inside.faults([
+        every(LOST, &[Verb::Create]),
+        every(Fault::InternalError, &[Verb::Get, Verb::Watch, Verb::List]),
+    ]);
+    inside.world.pass(10 * SECOND).await;
+    wants(&inside, 2).await;
+    inside.world.pass(40 * SECOND).await;
+    assert_eq!(inside.lives().len(), 2, "{:#?}", inside.lives());
+    inside.faults([]);
+    all_run(&inside, 2).await;
+    inside.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_took_effect_while_reads_are_of_the_past_buys_once() {
+    let inside = with_short_watches(2).await;
+    inside.faults([
+        every(LOST, &[Verb::Create]),
+        every(Fault::StaleRead { back: 1_000 }, &[Verb::Get, Verb::List]),
+        every(Fault::InternalError, &[Verb::Watch]),
+    ]);
+    inside.world.pass(10 * SECOND).await;
+    wants(&inside, 2).await;
+    inside.world.pass(40 * SECOND).await;
+    assert_eq!(inside.lives().len(), 2, "{:#?}", inside.lives());
+    inside.faults([]);
+    all_run(&inside, 2).await;
+    inside.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_never_arrived_is_sent_again_soon() {
+    let inside = ready(3).await;
+    let after = 30 * SECOND;
+    inside.faults([every(Fault::TimeoutBefore { after }, &[Verb::Create])]);
+    wants(&inside, 2).await;
+    inside.world.pass(30 * SECOND).await;
+    assert!(inside.lives().is_empty());
+    inside.faults([]);
+    let took = inside
+        .until("two claims", MINUTE, |world| world.claims().len() == 2)
+        .await;
+    assert!(took <= 15 * SECOND, "{took:?}");
+    all_run(&inside, 2).await;
+    inside.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_watches_and_lost_answers_by_the_dozen_buy_once() {
+    for seed in 10..14 {
+        let inside = ready(seed).await;
+        let after = 10 * SECOND;
+        let chance = |fault, share, verbs: &[Verb]| FaultRule::new(fault, share).verbs(verbs);
+        let writes = [Verb::Create, Verb::Patch, Verb::Update, Verb::Delete];
+        inside.faults([
+            chance(Fault::TimeoutAfter { after }, 0.2, &writes),
+            chance(Fault::TimeoutBefore { after }, 0.1, &writes),
+            chance(
+                Fault::InternalError,
+                0.2,
+                &[Verb::Create, Verb::Patch, Verb::Get, Verb::List],
+            ),
+            chance(Fault::Conflict, 0.2, &[Verb::Patch]),
+            chance(Fault::StaleRead { back: 30 }, 0.2, &[Verb::List]),
+            chance(
+                Fault::DropWatch {
+                    within: Duration::from_secs(20),
+                },
+                0.5,
+                &[Verb::Watch],
+            ),
+        ]);
+        wants(&inside, 5).await;
+        inside.world.pass(5 * MINUTE).await;
+        inside.faults([]);
+        all_run(&inside, 5).await;
+        inside.end().await;
+    }
+}
+
+/// A launch from the first pending pod to the bound one, cut at every write of the operator in turn.
+async fn cut_at_each_write(point: HookPoint) {
+    for nth in 1_u64.. {
+        let mut inside = ready(20).await;
+        inside.kill_at(point, nth);
+        wants(&inside, 2).await;
+        let ended = inside
+            .world
+            .wait_until("the end of the operator", 5 * MINUTE, |_| inside.has_ended());
+        if ended.await.is_err() {
+            assert!(nth > 10, "a launch has more than {nth} writes");
+            all_run(&inside, 2).await;
+            return;
+        }
+        inside.kill().await;
+        inside.world.pass(3 * SECOND).await;
+        inside.restart();
+        all_run(&inside, 2).await;
+        inside.end().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_that_ends_before_any_of_its_writes_buys_once() {
+    cut_at_each_write(HookPoint::Before).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_that_ends_before_the_answer_to_any_of_its_writes_buys_once() {
+    cut_at_each_write(HookPoint::After).await;
+}
