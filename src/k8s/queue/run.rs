@@ -1,5 +1,6 @@
 //! The queue's handle and the loop that works it off.
 
+use super::ending::last_moment;
 use super::settings::{Mode, Next, QueueSettings, ReconcileError, Weight};
 use super::span;
 use super::state::{Added, Book};
@@ -7,6 +8,8 @@ use crate::k8s::bucket::TokenBucket;
 use crate::k8s::metrics::{BorderMetrics, ReconcileResult};
 use crate::k8s::watchdog::{Signs, Vital};
 use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -198,7 +201,7 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
             .set(longest);
     }
 
-    /// Works the queue off until `stop`; then takes no key any more, lets the running ones end, and returns.
+    /// Works the queue off until `stop`; then takes no key any more, gives the running ones a last moment to end, and returns.
     pub async fn run<R: Reconciler<Key = K>>(self, reconciler: Arc<R>, stop: CancellationToken) {
         self.shared.works.store(true, Ordering::Relaxed);
         match self.shared.settings.mode {
@@ -207,22 +210,37 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
         }
     }
 
+    /// As many keys at a time as there are workers, all in this one task: a key that waits holds up no other, and a simulation replays.
     async fn run_inline<R: Reconciler<Key = K>>(self, reconciler: Arc<R>, stop: CancellationToken) {
-        while !stop.is_cancelled() {
-            if let Some(key) = self.take() {
-                let started = Instant::now();
-                let span = self.span(&key);
-                let outcome = reconciler.reconcile(&key).instrument(span.clone()).await;
-                span.in_scope(|| self.end(&key, started, outcome));
-                continue;
+        let mut running = FuturesUnordered::new();
+        let mut last_moment = std::pin::pin!(last_moment(&stop));
+        loop {
+            while !stop.is_cancelled() && running.len() < self.shared.settings.workers {
+                let Some(key) = self.take() else { break };
+                let (reconciler, started, span) = (Arc::clone(&reconciler), Instant::now(), self.span(&key));
+                running.push(async move {
+                    let outcome = reconciler.reconcile(&key).instrument(span.clone()).await;
+                    (key, started, span, outcome)
+                });
             }
-            self.wait(&stop).await;
+            if stop.is_cancelled() && running.is_empty() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                Some((key, started, span, outcome)) = running.next() => {
+                    span.in_scope(|| self.end(&key, started, outcome));
+                }
+                () = self.wait(&stop), if !stop.is_cancelled() => {}
+                () = &mut last_moment => return,
+            }
         }
     }
 
     async fn run_spawned<R: Reconciler<Key = K>>(self, reconciler: Arc<R>, stop: CancellationToken) {
         let mut tasks = JoinSet::new();
         let mut keys = std::collections::BTreeMap::new();
+        let mut last_moment = std::pin::pin!(last_moment(&stop));
         loop {
             while !stop.is_cancelled() && tasks.len() < self.shared.settings.workers {
                 let Some(key) = self.take() else { break };
@@ -247,6 +265,7 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
                     }
                 }
                 () = self.wait(&stop), if !stop.is_cancelled() => {}
+                () = &mut last_moment => return,
             }
         }
     }

@@ -232,9 +232,26 @@ async fn a_stop_lets_the_running_end_and_takes_nothing_more() {
     }
 }
 
+// architecture §7.18
 #[tokio::test(start_paused = true)]
-async fn inline_reconciles_run_one_after_the_other() {
-    let (queue, _) = queue(QueueSettings::new("test", 100).with_mode(Mode::Inline));
+async fn what_waits_for_longer_than_a_write_takes_is_dropped_after_the_stop() {
+    for mode in [Mode::Spawned, Mode::Inline] {
+        let (queue, _) = queue(QueueSettings::new("test", 1).with_mode(mode));
+        let probe = Probe::new(Duration::from_hours(1), |_, _| Ok(Next::Done));
+        queue.add("a");
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(queue.clone().run(Arc::clone(&probe), stop.clone()));
+        wait(1000).await;
+        let stopped = Instant::now();
+        stop.cancel();
+        task.await.unwrap();
+        assert_eq!(stopped.elapsed(), Duration::from_secs(5), "{mode:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn inline_reconciles_run_side_by_side_as_spawned_ones_do() {
+    let (queue, _) = queue(QueueSettings::new("test", 2).with_mode(Mode::Inline));
     let probe = Probe::new(Duration::from_millis(100), |_, _| Ok(Next::Done));
     for key in ["c", "a", "b"] {
         queue.add(key);
@@ -244,8 +261,8 @@ async fn inline_reconciles_run_one_after_the_other() {
     wait(1000).await;
     stop.cancel();
     task.await.unwrap();
-    assert_eq!(probe.seen(), [(0, "c"), (100, "a"), (200, "b")]);
-    assert_eq!(probe.most_at_once(), 1);
+    assert_eq!(probe.seen(), [(0, "c"), (0, "a"), (100, "b")]);
+    assert_eq!(probe.most_at_once(), 2);
 }
 
 #[tokio::test(start_paused = true)]

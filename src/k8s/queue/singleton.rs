@@ -1,5 +1,6 @@
 //! Work without keys that runs again and again, and sooner when woken.
 
+use super::ending::last_moment;
 use super::settings::{BackOff, Next, ReconcileError, Weight};
 use crate::k8s::metrics::{BorderMetrics, ReconcileResult};
 use crate::k8s::watchdog::{Signs, Vital};
@@ -98,7 +99,7 @@ impl Singleton {
         self.busy.vital(self.name)
     }
 
-    /// Runs `work` until `stop`; a run that has begun ends first. [`Next::Done`] means "after the period".
+    /// Runs `work` until `stop`; a run that has begun has a last moment to end. [`Next::Done`] means "after the period".
     pub async fn run<F, Fut>(self, stop: CancellationToken, mut work: F)
     where
         F: FnMut() -> Fut + Send,
@@ -113,7 +114,11 @@ impl Singleton {
             let span = super::span::run(self.name);
             let outcome = {
                 let _run = self.busy.begin();
-                work().instrument(span.clone()).await
+                tokio::select! {
+                    biased;
+                    outcome = work().instrument(span.clone()) => outcome,
+                    () = last_moment(&stop) => return,
+                }
             };
             self.metrics.active_workers.with_label_values(&[self.name]).set(0);
             let took = started.elapsed().as_secs_f64();
