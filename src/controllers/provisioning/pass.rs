@@ -113,7 +113,10 @@ impl Provisioner {
         self.create(&snapshot, &question, &results.new_claims).await
     }
 
-    /// What is to be decided; nothing when there are no pods, or nothing to place them on.
+    /// What is to be decided; nothing when there are no pods.
+    ///
+    /// Differs: without a usable pool upstream ends the pass here (scheduling 2-2.6). Pods that fit what there is are told so all the same, and the others
+    /// why they wait.
     async fn question(&self, snapshot: &Snapshot) -> Option<Question> {
         let held = self.doubts.held();
         let Wanted { pods, pending, invalid } = observe::wanted(snapshot, &held, &self.well_known, self.kit.now());
@@ -122,8 +125,7 @@ impl Provisioner {
         }
         let usable = observe::usable_pools(snapshot, &self.kit);
         if usable.is_empty() {
-            tracing::info!("no dynamic nodepools found");
-            return None;
+            tracing::info!("{}", record::NO_POOLS);
         }
         let mut pools = Vec::with_capacity(usable.len());
         for pool in &usable {

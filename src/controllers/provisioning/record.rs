@@ -18,6 +18,8 @@ use std::time::Duration;
 const FAILED_WINDOW: Duration = Duration::from_mins(5);
 /// For how long a pool is told only once that none of its types will do (scheduling §0).
 const UNUSABLE_WINDOW: Duration = Duration::from_mins(1);
+/// Why a pod waits when no pool may open a claim (scheduling 2-2.6).
+pub(super) const NO_POOLS: &str = "no dynamic nodepools found";
 /// Pods and nodes that a log line names.
 const SHOWN: usize = 5;
 
@@ -31,15 +33,16 @@ pub(super) fn failures(kit: &Kit, question: &Question, results: &Results) {
         }
     }
     for error in &results.errors {
-        let text = error.reason.to_string();
+        let text = text_of(question, &error.reason);
         let name = name_of(&error.pod);
-        if error.reason == Reason::DeviceClaims {
-            tracing::info!(
+        match error.reason {
+            Reason::DeviceClaims => tracing::info!(
                 Pod = name,
                 "skipping pod with Dynamic Resource Allocation requirements, not yet supported by Karpenter"
-            );
-        } else {
-            tracing::error!(Pod = name, error = text, "could not schedule pod");
+            ),
+            // said once for the whole pass
+            Reason::NoPools if question.pools.is_empty() => {}
+            _ => tracing::error!(Pod = name, error = text, "could not schedule pod"),
         }
         kit.recorder.publish(failed_scheduling(&error.pod, &text));
     }
@@ -64,6 +67,14 @@ pub(super) fn failures(kit: &Kit, question: &Question, results: &Results) {
             .unschedulable_pods
             .set(["provisioner"], results.errors.len() as f64);
     }
+}
+
+/// The words for the pod's Event.
+fn text_of(question: &Question, reason: &Reason) -> String {
+    if *reason == Reason::NoPools && question.pools.is_empty() {
+        return NO_POOLS.to_owned();
+    }
+    reason.to_string()
 }
 
 /// Nominates what exists and got pods; says which machines and how many pods.
