@@ -94,6 +94,10 @@ impl Provider for Observed {
     }
 
     fn registration_timeout(&self, claim: &NodeClaim) -> Duration {
+    fn well_known_labels(&self) -> &[&'static str] {
+        self.inner.well_known_labels()
+    }
+
         self.inner.registration_timeout(claim)
     }
 

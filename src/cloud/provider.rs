@@ -181,6 +181,11 @@ pub trait Provider: Send + Sync + 'static {
     /// What became of a machine.
     async fn get(&self, machine: &MachineIdentity) -> Result<MachineState, CloudError>;
 
+    /// Label keys beyond Karpenter's own that pods and volumes may ask for; every instance type defines them (scheduling 6-1).
+    fn well_known_labels(&self) -> &[&'static str] {
+        &[]
+    }
+
     /// Ends a machine. Called whenever a claim ends, by identity; idempotent and cheap.
     async fn delete(&self, machine: &MachineIdentity) -> Result<Deletion, CloudError>;
 

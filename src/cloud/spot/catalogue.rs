@@ -8,6 +8,7 @@ use crate::api::labels;
 use crate::capacity::{Advertised, Measured, OverheadSettings, Shape};
 use crate::cloud::provider::InstanceTypes;
 use crate::cloud::spot::cooldown::Cooldowns;
+use crate::cloud::spot::labels::{ONLY_VOLUME_ZONE, VOLUME_ZONE};
 use crate::cloud::spot::types::{Floor, ServerClass};
 use crate::pricing::{ClassPrices, Price, PriceTable, billed_price};
 use crate::scheduling::{Availability, CapacityType, InstanceType, Offering, Operator, Requirement, Requirements};
@@ -207,6 +208,7 @@ fn requirements(name: &str, region: &str, offerings: &[Offering]) -> Requirement
         Requirement::is(labels::OS, "linux"),
         Requirement::new(labels::CAPACITY_TYPE, Operator::In, capacity_types),
         Requirement::does_not_exist(labels::WINDOWS_BUILD),
+        Requirement::is(VOLUME_ZONE, ONLY_VOLUME_ZONE),
     ]
     .into_iter()
     .collect()

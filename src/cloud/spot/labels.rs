@@ -11,6 +11,11 @@ use std::collections::BTreeMap;
 /// Label by which the platform names a node's pool (rackspace-spot §5.3).
 pub const POOL_LABEL: &str = "nodepool.ngpc.rxt.io/name";
 
+/// Label of the volume plugin with the zone of the volumes that a node can attach; volumes ask for it (rackspace-spot §5.3).
+pub const VOLUME_ZONE: &str = "topology.cinder.csi.openstack.org/zone";
+/// Its value on every node of the platform.
+pub const ONLY_VOLUME_ZONE: &str = "nova";
+
 /// What is decided about a pool before it is asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolPlan<'a> {
@@ -86,6 +91,13 @@ pub fn claim_labels(region: &str, kind: PoolKind, server_class: &str) -> BTreeMa
     .into_iter()
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
     .collect()
+}
+
+/// The volume zone of a claim that asks for one: its node has it from the moment it registers. On other nodes only the volume plugin writes it, which
+/// would refuse to start on a node that carries another zone than its own.
+pub fn volume_zone(claim: &NodeClaim) -> Option<(String, String)> {
+    let asks = claim.spec.requirements.iter().any(|wanted| wanted.key == VOLUME_ZONE);
+    asks.then(|| (VOLUME_ZONE.to_owned(), ONLY_VOLUME_ZONE.to_owned()))
 }
 
 /// Whether a pool or node carries our mark.
@@ -188,6 +200,21 @@ mod tests {
         .body("org-x");
         assert_eq!(body["kind"], "OnDemandNodePool");
         assert!(body["spec"].get("bidPrice").is_none());
+    }
+
+    #[test]
+    fn a_claim_has_a_volume_zone_only_when_a_volume_asks_for_one() {
+        let mut claim = claim();
+        assert_eq!(volume_zone(&claim), None);
+        claim
+            .spec
+            .requirements
+            .push(crate::api::NodeSelectorRequirementWithMinValues::new(
+                VOLUME_ZONE,
+                crate::api::Operator::In,
+                ["nova"],
+            ));
+        assert_eq!(volume_zone(&claim), Some((VOLUME_ZONE.to_owned(), "nova".to_owned())));
     }
 
     #[test]

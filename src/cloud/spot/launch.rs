@@ -18,7 +18,7 @@ use crate::cloud::provider::{AWAITING_SERVER_ASSIGNMENT, Accepted, Stage};
 use crate::cloud::spot::catalogue::Catalogue;
 use crate::cloud::spot::cooldown::Cause;
 use crate::cloud::spot::error::SpotError;
-use crate::cloud::spot::labels::{PoolPlan, claim_labels, is_uuid, pool_of};
+use crate::cloud::spot::labels::{PoolPlan, claim_labels, is_uuid, pool_of, volume_zone};
 use crate::cloud::spot::operations::Created;
 use crate::cloud::spot::orders::provider_id;
 use crate::cloud::spot::provider::SpotProvider;
@@ -322,7 +322,10 @@ impl Launch<'_> {
             image_id: None,
             instance_type: server_class.to_owned(),
             capacity_type: kind.capacity_type(),
-            labels: claim_labels(&self.region, kind, server_class),
+            labels: claim_labels(&self.region, kind, server_class)
+                .into_iter()
+                .chain(volume_zone(self.claim))
+                .collect(),
             annotations: std::collections::BTreeMap::new(),
             capacity: instance_type.capacity.clone(),
             allocatable: instance_type.allocatable().clone(),

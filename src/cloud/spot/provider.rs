@@ -15,7 +15,7 @@ use crate::cloud::spot::client::SpotClient;
 use crate::cloud::spot::cooldown::Cause;
 use crate::cloud::spot::error::SpotError;
 use crate::cloud::spot::feed::PriceFeed;
-use crate::cloud::spot::labels::{claim_of_node, is_ours};
+use crate::cloud::spot::labels::{VOLUME_ZONE, claim_of_node, is_ours};
 use crate::cloud::spot::launch::Launch;
 use crate::cloud::spot::nodeclasses::NodeClasses;
 use crate::cloud::spot::orders::{Orders, absence_is_final, kinds_of, provider_id};
@@ -336,6 +336,10 @@ impl Provider for SpotProvider {
 
     fn node_class_kinds(&self) -> &[NodeClassKind] {
         &self.kinds
+    }
+
+    fn well_known_labels(&self) -> &[&'static str] {
+        &[VOLUME_ZONE]
     }
 
     async fn instance_types(&self, pool: &NodePool) -> Result<InstanceTypes, CloudError> {

@@ -61,11 +61,12 @@ impl Provisioner {
     /// The controller.
     pub fn new(kit: Kit, batcher: Batcher, settings: Settings) -> Self {
         let drawn = AtomicU64::new(settings.seed);
+        let well_known = WellKnownLabels::with(kit.provider.well_known_labels().iter().copied());
         Self {
             kit,
             batcher,
             settings,
-            well_known: Arc::default(),
+            well_known: Arc::new(well_known),
             doubts: Doubts::default(),
             drawn,
             busy: Busy::default(),
