@@ -18,6 +18,6 @@ pub use error::{CloudError, Remedy};
 pub use observed::Observed;
 pub use overlaid::{Overlaid, OverlayStore};
 pub use provider::{
-    AWAITING_SERVER_ASSIGNMENT, Accepted, CreateOutcome, Deletion, InstanceTypes, Machine, MachineIdentity,
+    AWAITING_SERVER_ASSIGNMENT, Accepted, Attachment, CreateOutcome, Deletion, InstanceTypes, Machine, MachineIdentity,
     MachineList, MachineState, Provider, RepairPolicy, Stage,
 };

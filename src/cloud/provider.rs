@@ -39,6 +39,16 @@ pub enum CreateOutcome {
     Unknown,
 }
 
+/// Whether a server was attached before, by the claim's own record: what a provider's memory does not know after a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Attachment {
+    /// The claim does not say so.
+    #[default]
+    Unrecorded,
+    /// The claim is launched.
+    Recorded,
+}
+
 /// Which machine is meant: the claim it was asked for, and what is known of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MachineIdentity {
@@ -52,6 +62,8 @@ pub struct MachineIdentity {
     pub instance_type: Option<String>,
     /// While this is unknown, "not found" is not "gone".
     pub create_outcome: CreateOutcome,
+    /// Whether it had a server already.
+    pub attachment: Attachment,
 }
 
 /// How far a machine is.
@@ -169,6 +181,11 @@ pub trait Provider: Send + Sync + 'static {
     /// NodeClass kinds that this provider serves; claims and pools of other kinds are not managed (lifecycle 0.4).
     fn node_class_kinds(&self) -> &[NodeClassKind];
 
+    /// Label keys beyond Karpenter's own that pods and volumes may ask for; every instance type defines them (scheduling 6-1).
+    fn well_known_labels(&self) -> &[&'static str] {
+        &[]
+    }
+
     /// Instance types on offer for the pool, overlaid with what was measured, ordered by name.
     async fn instance_types(&self, pool: &NodePool) -> Result<InstanceTypes, CloudError>;
 
@@ -180,11 +197,6 @@ pub trait Provider: Send + Sync + 'static {
 
     /// What became of a machine.
     async fn get(&self, machine: &MachineIdentity) -> Result<MachineState, CloudError>;
-
-    /// Label keys beyond Karpenter's own that pods and volumes may ask for; every instance type defines them (scheduling 6-1).
-    fn well_known_labels(&self) -> &[&'static str] {
-        &[]
-    }
 
     /// Ends a machine. Called whenever a claim ends, by identity; idempotent and cheap.
     async fn delete(&self, machine: &MachineIdentity) -> Result<Deletion, CloudError>;

@@ -45,6 +45,8 @@ pub enum Machine {
     },
     /// A server is attached.
     Attached,
+    /// The kubelet of its node reports: the stronger evidence, nobody needs to be asked (lifecycle 9.3).
+    Alive,
     /// Complete answers do not contain it; the first of an unbroken row of them came at `since`.
     Missing {
         /// When the first of the answers came.
@@ -55,7 +57,10 @@ pub enum Machine {
     /// Somebody is deleting it at the cloud; it does not come back.
     GoingAway,
     /// The cloud could not be asked: unknown, never gone.
-    Unreachable,
+    Unreachable {
+        /// Condition reason and words, if it is known why.
+        says: Option<(String, String)>,
+    },
 }
 
 /// Why a claim is given up.
@@ -72,8 +77,12 @@ pub enum GiveUp {
 /// What to do next about a launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LaunchStep {
-    /// Settled: write the same condition again so that its generation follows the object's (lifecycle 1.6).
-    Reassert,
+    /// Settled: write the same condition again so that its generation follows the object's (lifecycle 1.6). While no node lives, look again then: a
+    /// server that is lost before its node joins is noticed only by asking (architecture §7.21).
+    Reassert {
+        /// When to look again.
+        until: Option<DateTime<Utc>>,
+    },
     /// Ask the provider for a machine; the provider makes this idempotent by the claim's UID.
     Order,
     /// Not there yet: say so on the condition, if there are words, and look again then.
@@ -99,15 +108,22 @@ pub fn next_step(launched: Launched, machine: &Machine, deadline: DateTime<Utc>,
         (_, Machine::Missing { since }) if now.signed_duration_since(*since) >= MISSING_FOR => {
             LaunchStep::GiveUp(GiveUp::Vanished)
         }
-        (Launched::Decided, _) => LaunchStep::Reassert,
-        (Launched::Open, Machine::Attached) => LaunchStep::MarkLaunched,
+        (Launched::Decided, Machine::Alive) => LaunchStep::Reassert { until: None },
+        (Launched::Decided, _) => LaunchStep::Reassert {
+            until: now.checked_add_signed(POLL),
+        },
+        (Launched::Open, Machine::Attached | Machine::Alive) => LaunchStep::MarkLaunched,
         (Launched::Open, _) if now >= deadline => LaunchStep::GiveUp(GiveUp::TimedOut),
         (Launched::Open, Machine::NotOrdered) => LaunchStep::Order,
         (Launched::Open, Machine::Waiting { reason, message }) => LaunchStep::Wait {
             until: look_again(deadline, now),
             says: Some((reason.clone(), message.clone())),
         },
-        (Launched::Open, Machine::Missing { .. } | Machine::Unreachable) => LaunchStep::Wait {
+        (Launched::Open, Machine::Unreachable { says }) => LaunchStep::Wait {
+            until: look_again(deadline, now),
+            says: says.clone(),
+        },
+        (Launched::Open, Machine::Missing { .. }) => LaunchStep::Wait {
             until: look_again(deadline, now),
             says: None,
         },
@@ -254,7 +270,9 @@ mod tests {
         ));
         assert_eq!(
             next_step(Launched::Decided, &missing, at(30), at(1)),
-            LaunchStep::Reassert
+            LaunchStep::Reassert {
+                until: Some(at(1) + POLL)
+            }
         );
         assert_eq!(
             next_step(Launched::Decided, &missing, at(30), at(1) + MISSING_FOR),
@@ -263,14 +281,28 @@ mod tests {
     }
 
     #[test]
+    fn a_launched_machine_is_asked_for_until_its_node_lives() {
+        let step = |machine| next_step(Launched::Decided, &machine, at(30), at(1));
+        assert_eq!(
+            step(Machine::Attached),
+            LaunchStep::Reassert {
+                until: Some(at(1) + POLL)
+            }
+        );
+        assert_eq!(step(Machine::Alive), LaunchStep::Reassert { until: None });
+    }
+
+    #[test]
     fn an_unreachable_cloud_is_unknown_never_gone() {
         assert!(matches!(
-            next_step(Launched::Open, &Machine::Unreachable, at(30), at(29)),
+            next_step(Launched::Open, &Machine::Unreachable { says: None }, at(30), at(29)),
             LaunchStep::Wait { says: None, .. }
         ));
         assert_eq!(
-            next_step(Launched::Decided, &Machine::Unreachable, at(30), at(99)),
-            LaunchStep::Reassert
+            next_step(Launched::Decided, &Machine::Unreachable { says: None }, at(30), at(99)),
+            LaunchStep::Reassert {
+                until: Some(at(99) + POLL)
+            }
         );
     }
 

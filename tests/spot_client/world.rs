@@ -181,10 +181,8 @@ pub fn uid(number: u8) -> String {
 pub fn identity(claim: &NodeClaim) -> MachineIdentity {
     MachineIdentity {
         claim_uid: claim.uid().to_owned(),
-        provider_id: None,
-        capacity_type: None,
-        instance_type: None,
         create_outcome: CreateOutcome::Known,
+        ..MachineIdentity::default()
     }
 }
 

@@ -3,7 +3,9 @@
 //! The memory holds what the platform does not tell: that a server was attached before, and which; that a create was sent whose answer never came;
 //! that a deletion was asked for. [`judge`] is pure. After a restart the memory is empty and the claim's own record fills in. Called by the provider.
 
-use crate::cloud::provider::{AWAITING_SERVER_ASSIGNMENT, CreateOutcome, MachineIdentity, MachineState, Stage};
+use crate::cloud::provider::{
+    AWAITING_SERVER_ASSIGNMENT, Attachment, CreateOutcome, MachineIdentity, MachineState, Stage,
+};
 use crate::cloud::spot::labels::is_ours;
 use crate::cloud::spot::types::{Pool, PoolKind};
 use crate::cloud::spot::view::View;
@@ -216,7 +218,9 @@ pub fn judge(cloudspace: &str, order: Option<&Order>, machine: &MachineIdentity,
     };
     let servers: Vec<&str> = servers.servers_of(&machine.claim_uid).collect();
     let before = order.and_then(|order| order.server.as_deref());
-    let was_attached = before.is_some() || machine.provider_id.as_deref().is_some_and(|id| !id.starts_with(SCHEME));
+    let was_attached = before.is_some()
+        || machine.attachment == Attachment::Recorded
+        || machine.provider_id.as_deref().is_some_and(|id| !id.starts_with(SCHEME));
     match (servers.first(), before) {
         // A second server for one claim never becomes its node (architecture §7.21).
         (Some(_), Some(first)) if !servers.contains(&first) => found(MachineState::Taken),
@@ -451,6 +455,22 @@ mod tests {
         };
         orders.judge("cs", &joined, &view(start, 5, &[PoolKind::Spot], &[]));
         let second = orders.judge("cs", &joined, &view(start, 10, &[PoolKind::Spot], &[]));
+        assert_eq!(second.state, MachineState::Taken);
+    }
+
+    #[test]
+    fn after_a_restart_a_launched_claim_whose_node_never_joined_is_known_to_have_had_a_server() {
+        // architecture §7.21
+        let start = Instant::now();
+        let mut orders = Orders::default();
+        let launched = MachineIdentity {
+            provider_id: Some(provider_id("cs", PoolKind::Spot, UID)),
+            attachment: Attachment::Recorded,
+            ..machine()
+        };
+        let first = orders.judge("cs", &launched, &view(start, 5, &[PoolKind::Spot], &[]));
+        assert_eq!(stage(&first), &Stage::Attached, "one view proves nothing");
+        let second = orders.judge("cs", &launched, &view(start, 10, &[PoolKind::Spot], &[]));
         assert_eq!(second.state, MachineState::Taken);
     }
 

@@ -137,8 +137,8 @@ impl NodeTermination {
             claim_uid: self.kit.provider.claim_of_node(&node.labels)?,
             provider_id: node.provider_id.as_deref().map(str::to_owned),
             capacity_type: node.label(labels::CAPACITY_TYPE).and_then(|word| word.parse().ok()),
-            instance_type: None,
             create_outcome: CreateOutcome::Known,
+            ..MachineIdentity::default()
         })
     }
 

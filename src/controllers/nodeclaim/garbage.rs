@@ -211,6 +211,7 @@ impl Garbage {
             capacity_type: Some(machine.capacity_type),
             instance_type: machine.instance_type.clone(),
             create_outcome: CreateOutcome::Known,
+            ..MachineIdentity::default()
         };
         self.kit.provider.delete(&identity).await.map_err(ReconcileError::new)?;
         Ok(())

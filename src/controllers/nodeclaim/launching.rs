@@ -3,7 +3,7 @@
 use super::details;
 use super::lifecycle::{Ended, Lifecycle, Pass, Step};
 use crate::api::{Conditioned, NodeClaim, conditions};
-use crate::cloud::{CloudError, MachineState, Remedy, Stage};
+use crate::cloud::{AWAITING_SERVER_ASSIGNMENT, CloudError, MachineState, Remedy, Stage};
 use crate::k8s::events::{Event, EventType, Involved};
 use crate::k8s::queue::{Next, ReconcileError};
 use crate::lifecycle::launch::{
@@ -24,9 +24,9 @@ impl Lifecycle {
         let timeout = TimeDelta::from_std(self.kit.provider.launch_timeout(&pass.claim)).unwrap_or(TimeDelta::MAX);
         let deadline = launch_deadline(pass.created, timeout);
         match next_step(launched, &machine, deadline, pass.now) {
-            LaunchStep::Reassert => {
+            LaunchStep::Reassert { until } => {
                 reassert(&mut pass.claim, conditions::LAUNCHED, pass.now);
-                Ok(Step::Next(Next::Done))
+                Ok(Step::Next(until.map_or(Next::Done, |until| pass.at(until))))
             }
             LaunchStep::Order => self.order(pass).await,
             LaunchStep::Wait { until, says } => {
@@ -46,9 +46,13 @@ impl Lifecycle {
         }
     }
 
-    /// What is known of the machine. A claim whose node lives needs no question: a Ready kubelet is the stronger evidence (lifecycle 9.3).
+    /// What is known of the machine. A claim whose node lives needs no question: a kubelet that reports is the stronger evidence (lifecycle 9.3), also
+    /// while the platform does not show the server yet.
     async fn machine(&self, pass: &Pass<'_>, launched: Launched) -> Machine {
-        if pass.node_is_ready() || (launched == Launched::Open && pass.node.is_some()) {
+        if pass.node_is_heard() {
+            return Machine::Alive;
+        }
+        if launched == Launched::Open && pass.node.is_some() {
             return Machine::Attached;
         }
         let never_ordered = pass.claim.provider_id().is_none() && self.orders.details(pass.claim.uid()).is_none();
@@ -65,7 +69,19 @@ impl Lifecycle {
                 Remedy::AlreadyDone => MachineState::Absent,
                 _ => MachineState::Unknown,
             });
-        self.orders.facts(&pass.claim, &state, pass.now)
+        match self.orders.facts(&pass.claim, &state, pass.now) {
+            Machine::Unreachable { .. } => Machine::Unreachable {
+                says: self.why_unreachable(),
+            },
+            known => known,
+        }
+    }
+
+    /// What is wrong with the provider as a whole, such as a token that was revoked: each claim that waits because of it says so.
+    fn why_unreachable(&self) -> Option<(String, String)> {
+        let trouble = self.kit.provider.readiness().err()?;
+        let words = format!("the cloud cannot be asked: {trouble}");
+        Some((AWAITING_SERVER_ASSIGNMENT.to_owned(), words))
     }
 
     async fn order(&self, pass: &mut Pass<'_>) -> Result<Step, ReconcileError> {

@@ -49,9 +49,12 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    pub(super) fn node_is_ready(&self) -> bool {
-        let ready = |node: &Arc<NodeEntry>| node.condition("Ready").is_some_and(|ready| ready.status == "True");
-        self.claim.is_true(conditions::REGISTERED) && self.node.is_some_and(ready)
+    /// Whether the kubelet of the claim's own node reports, ready or not. Once the claim has registered, the node of another server is not its own.
+    pub(super) fn node_is_heard(&self) -> bool {
+        let joined = self.node.filter(|_| !self.claim.is_true(conditions::REGISTERED));
+        let own = self.nodes.first().copied().or(joined);
+        let heard = |node: &Arc<NodeEntry>| node.condition("Ready").is_some_and(|ready| ready.status != "Unknown");
+        own.is_some_and(heard)
     }
 
     pub(super) fn allocatable(&self) -> ResourceList {

@@ -3,8 +3,8 @@
 //! The memory exists because a status patch may fail or be invisible for a while after the provider accepted an order (lifecycle 3.2); it is
 //! kept per claim UID and forgotten with the claim. Called by the lifecycle and termination controllers.
 
-use crate::api::NodeClaim;
-use crate::cloud::{Accepted, CreateOutcome, MachineIdentity, MachineState, Stage};
+use crate::api::{Conditioned, NodeClaim, conditions};
+use crate::cloud::{Accepted, Attachment, CreateOutcome, MachineIdentity, MachineState, Stage};
 use crate::lifecycle::launch::Machine;
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
@@ -60,6 +60,11 @@ impl Orders {
             capacity_type: claim.capacity_type().and_then(|word| word.parse().ok()),
             instance_type: claim.instance_type().map(str::to_owned),
             create_outcome: outcome,
+            attachment: if claim.is_true(conditions::LAUNCHED) {
+                Attachment::Recorded
+            } else {
+                Attachment::Unrecorded
+            },
         }
     }
 
@@ -71,7 +76,7 @@ impl Orders {
                 memory.missing_since = None;
             }
             match state {
-                MachineState::Unknown => Machine::Unreachable,
+                MachineState::Unknown => Machine::Unreachable { says: None },
                 MachineState::Taken => Machine::Taken,
                 MachineState::Present { going_away: true, .. } => Machine::GoingAway,
                 MachineState::Present {
@@ -126,7 +131,7 @@ mod tests {
         );
         assert_eq!(
             orders.facts(&claim, &MachineState::Unknown, at(6)),
-            Machine::Unreachable
+            Machine::Unreachable { says: None }
         );
         assert_eq!(
             orders.facts(&claim, &MachineState::Absent, at(9)),
