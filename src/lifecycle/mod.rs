@@ -9,6 +9,7 @@
 //!    └──────── expiration, removal ──▶ termination → drain → machine gone → finalizers gone
 //! ```
 
+pub mod consistency;
 pub mod consolidatable;
 pub mod detachment;
 pub mod drain;

@@ -17,6 +17,7 @@ use crate::controllers::capacity::Capacity;
 use crate::controllers::node::hydration::NodeHydration;
 use crate::controllers::node::link::Link;
 use crate::controllers::nodeclaim::Lifecycle;
+use crate::controllers::nodeclaim::consistency::Consistency;
 use crate::controllers::nodeclaim::expiration::Expirer;
 use crate::controllers::nodeclaim::hydration::ClaimHydration;
 use crate::controllers::nodeclaim::machine::Orders;
@@ -308,6 +309,11 @@ fn nodeclaims(starter: &mut Starter<'_>, kits: &Kits, cores: usize, orders: Arc<
         claims,
     );
     let nodes = |change: &Change, _: &Cluster| of_kind(change, Kind::Node);
+    starter.queue(
+        QueueSettings::new("nodeclaim.consistency", 10).about(Subject::NODE_CLAIM),
+        Consistency::new(kits.of("nodeclaim.consistency")),
+        claims_and_nodes,
+    );
     starter.queue(
         QueueSettings::new("nodelink", 10).about(Subject::NODE),
         Link::new(kits.of("nodelink")),

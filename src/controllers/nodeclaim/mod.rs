@@ -1,5 +1,6 @@
 //! The controllers of NodeClaims.
 
+pub mod consistency;
 mod details;
 pub mod expiration;
 pub mod garbage;
