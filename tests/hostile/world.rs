@@ -268,12 +268,7 @@ async fn an_object_that_makes_no_sense_says_so_and_the_good_ones_are_served() {
             "NodeClassReady",
             "NodeClass not found",
         ),
-        (
-            "nodepools.karpenter.sh",
-            "percentile",
-            "NodeClassReady",
-            "ServerClassesDiscovered=False",
-        ),
+        ("nodepools.karpenter.sh", "percentile", "NodeClassReady", "P95"),
         (
             "rackspacespotnodeclasses.karpenter.rackspace.com",
             "percentile",

@@ -2,7 +2,7 @@
 
 use super::health::save_status;
 use crate::api::{Conditioned, NodePool, conditions};
-use crate::cluster::entries::ClassEntry;
+use crate::cluster::entries::{ClassEntry, NodeCondition};
 use crate::cluster::{Key, Snapshot};
 use crate::controllers::Kit;
 use crate::k8s::queue::{Next, ReconcileError, Reconciler};
@@ -36,6 +36,15 @@ pub(super) fn class_of<'a>(snapshot: &'a Snapshot, pool: &NodePool) -> Option<&'
     snapshot.objects.classes.get(&Key::namespaced(&scope, &reference.name))
 }
 
+/// The class's own words. Differs: its roll-up names only the condition that is amiss; what that says is added, so that the pool tells what to do.
+fn words(class: &ClassEntry, own: &str) -> String {
+    let amiss = |condition: &&NodeCondition| condition.status == "False" && condition.type_ != conditions::READY;
+    match class.conditions.iter().find(amiss) {
+        Some(trouble) if !own.contains(&*trouble.message) => format!("{own}; {}: {}", trouble.reason, trouble.message),
+        _ => own.to_owned(),
+    }
+}
+
 /// A class without a word of its own is not ready; Unknown counts as False (lifecycle 12.3).
 fn verdict(class: Option<&ClassEntry>) -> ClassVerdict {
     let not_ready = |reason: &str, message: &str| ClassVerdict::NotReady {
@@ -50,7 +59,7 @@ fn verdict(class: Option<&ClassEntry>) -> ClassVerdict {
     }
     match &class.ready {
         Some(ready) if ready.status == "True" => ClassVerdict::Ready,
-        Some(ready) if ready.status == "False" => not_ready(&ready.reason, &ready.message),
+        Some(ready) if ready.status == "False" => not_ready(&ready.reason, &words(class, &ready.message)),
         _ => not_ready("NodeClassReadinessUnknown", "Node Class Readiness Unknown"),
     }
 }
@@ -111,5 +120,16 @@ mod tests {
         );
         assert_eq!(reason(Some(&class(&ready("False"), false))), "NoToken");
         assert_eq!(reason(Some(&class(&ready("True"), false))), "Ready");
+    }
+
+    #[test]
+    fn a_pool_says_what_its_class_lacks_in_the_words_of_the_condition_that_is_amiss() {
+        let status = json!({ "conditions": [
+            { "type": "Ready", "status": "False", "reason": "UnhealthyDependents", "message": "Classes=False" },
+            { "type": "Classes", "status": "False", "reason": "BadPercentile", "message": "P95 is none" }] });
+        let ClassVerdict::NotReady { message, .. } = verdict(Some(&class(&status, false))) else {
+            panic!("not ready")
+        };
+        assert_eq!(message, "Classes=False; BadPercentile: P95 is none");
     }
 }
