@@ -2,17 +2,19 @@
 //!
 //! [`decide`] is pure: what was found out about the platform in, the status out. The controller reads the class, asks the provider at most every five
 //! minutes for all classes together, writes the status if it differs, and hands the class to the provider, whose creates look at it. Triggered by
-//! changes of NodeClasses.
+//! changes of NodeClasses. Server classes without a price, which are not offered, are told of on the class, each once (architecture §7.8).
 
 use crate::api::{Conditioned, RackspaceSpotNodeClass, conditions};
 use crate::cloud::spot::nodeclasses::percentile_of;
 use crate::cloud::spot::{Discovery, SpotError, SpotProvider};
+use crate::k8s::events::{Event, EventType, Involved, Recorder};
 use crate::k8s::queue::{Next, ReconcileError, Reconciler};
 use crate::k8s::write::{Lock, Target, Writer};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use serde_json::json;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -84,9 +86,12 @@ pub fn decide(class: &RackspaceSpotNodeClass, found: &Found, now: DateTime<Utc>)
 pub struct NodeClassStatus {
     provider: Arc<SpotProvider>,
     writer: Writer,
+    recorder: Recorder,
     clock: crate::clock::SharedClock,
     cloudspace: String,
     last: Mutex<Option<(Instant, Found)>>,
+    /// Server classes without a price that each NodeClass, by name, was told of.
+    unpriced: Mutex<BTreeMap<String, BTreeSet<String>>>,
 }
 
 impl NodeClassStatus {
@@ -94,15 +99,18 @@ impl NodeClassStatus {
     pub fn new(
         provider: Arc<SpotProvider>,
         writer: Writer,
+        recorder: Recorder,
         clock: crate::clock::SharedClock,
         cloudspace: String,
     ) -> Self {
         Self {
             provider,
             writer,
+            recorder,
             clock,
             cloudspace,
             last: Mutex::new(None),
+            unpriced: Mutex::default(),
         }
     }
 
@@ -122,6 +130,29 @@ impl NodeClassStatus {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), found.clone()));
         found
     }
+
+    /// Tells of server classes that have no price since the last look.
+    fn tell_unpriced(&self, class: &RackspaceSpotNodeClass) {
+        let catalogue = self.provider.stock().current();
+        let now: BTreeSet<String> = catalogue.unpriced.iter().cloned().collect();
+        let name = class.metadata.name.clone().unwrap_or_default();
+        let before = self.told().insert(name, now.clone()).unwrap_or_default();
+        for server_class in now.difference(&before) {
+            self.recorder.publish(no_price(class, server_class));
+        }
+    }
+
+    fn told(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<String>>> {
+        self.unpriced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The Event about a server class that is not offered.
+fn no_price(class: &RackspaceSpotNodeClass, server_class: &str) -> Event {
+    let message = format!("Server class {server_class} is not offered: no price is known");
+    let uid = class.metadata.uid.clone().unwrap_or_default();
+    Event::new(EventType::Warning, "NoPrice", Involved::object(class), message)
+        .deduped_by([uid, server_class.to_owned()])
 }
 
 #[async_trait]
@@ -132,6 +163,7 @@ impl Reconciler for NodeClassStatus {
         let target = Target::named(name.as_str());
         let Some(class) = self.writer.look_up::<RackspaceSpotNodeClass>(&target).await? else {
             self.provider.node_classes().remove(name);
+            self.told().remove(name);
             return Ok(Next::Done);
         };
         if class.is_deleting() {
@@ -147,6 +179,9 @@ impl Reconciler for NodeClassStatus {
             self.writer
                 .patch_status::<RackspaceSpotNodeClass>(&Target::object(&class), patch, Lock::Version)
                 .await?;
+        }
+        if matches!(found, Found::Classes(_)) {
+            self.tell_unpriced(&class);
         }
         self.provider.node_classes().put(Arc::new(after));
         Ok(Next::After(found.good_for()))

@@ -182,6 +182,7 @@ fn provider(starter: &mut Starter<'_>, options: &Options, clock: &SharedClock) {
     let class = NodeClassStatus::new(
         Arc::clone(&borders.provider),
         borders.writer.clone(),
+        borders.recorder.clone(),
         Arc::clone(clock),
         options.spot.cloudspace_name.clone(),
     );
@@ -308,12 +309,12 @@ fn nodeclaims(starter: &mut Starter<'_>, kits: &Kits, cores: usize, orders: Arc<
         Expirer::new(kits.of("nodeclaim.expiration")),
         claims,
     );
-    let nodes = |change: &Change, _: &Cluster| of_kind(change, Kind::Node);
     starter.queue(
         QueueSettings::new("nodeclaim.consistency", 10).about(Subject::NODE_CLAIM),
         Consistency::new(kits.of("nodeclaim.consistency")),
         claims_and_nodes,
     );
+    let nodes = |change: &Change, _: &Cluster| of_kind(change, Kind::Node);
     starter.queue(
         QueueSettings::new("nodelink", 10).about(Subject::NODE),
         Link::new(kits.of("nodelink")),

@@ -8,6 +8,7 @@ use karpenter::cluster::Cluster;
 use karpenter::controllers::nodeclass::NodeClassStatus;
 use karpenter::k8s::client::{ApiClient, Limits};
 use karpenter::k8s::cluster_task::ClusterTask;
+use karpenter::k8s::events::{Recorder, RecorderTask};
 use karpenter::k8s::kinds::{WatchedKind, WatchedKinds};
 use karpenter::k8s::leadership::Leadership;
 use karpenter::k8s::metrics::BorderMetrics;
@@ -38,9 +39,15 @@ async fn a_class_becomes_ready_loses_it_with_its_token_and_gets_it_back() {
 
     let cloudspace = "sandbox".to_owned();
     let claim = world.claim(1, CLASS, "spot");
-    let (writer, _stop) = writer(&world, &server);
+    let (writer, recorder, _stop) = borders(&world, &server);
     let provider = Arc::new(world.provider);
-    let controller = NodeClassStatus::new(Arc::clone(&provider), writer, Arc::clone(&world.clock), cloudspace);
+    let controller = NodeClassStatus::new(
+        Arc::clone(&provider),
+        writer,
+        recorder,
+        Arc::clone(&world.clock),
+        cloudspace,
+    );
     let name = "default".to_owned();
 
     controller.reconcile(&name).await.unwrap();
@@ -67,7 +74,7 @@ async fn a_class_becomes_ready_loses_it_with_its_token_and_gets_it_back() {
     assert!(classes.get("default").await.unwrap().is_ready());
 }
 
-fn writer(world: &World, server: &ApiServer) -> (Writer, tokio_util::sync::DropGuard) {
+fn borders(world: &World, server: &ApiServer) -> (Writer, Recorder, tokio_util::sync::DropGuard) {
     let metrics = BorderMetrics::detached().unwrap();
     let limits = Limits { qps: 200.0, burst: 300 };
     let client = ApiClient::over(server.client(), limits, metrics.clone());
@@ -77,8 +84,10 @@ fn writer(world: &World, server: &ApiServer) -> (Writer, tokio_util::sync::DropG
         Arc::new(|_: &std::collections::BTreeMap<String, String>| None),
         world.clock.now(),
     );
-    let made = ClusterTask::new(state, Arc::clone(&world.clock), metrics);
+    let made = ClusterTask::new(state, Arc::clone(&world.clock), metrics.clone());
+    let (recorder, task) = RecorderTask::new(client.clone(), Arc::clone(&world.clock), metrics);
     let stop = CancellationToken::new();
+    tokio::spawn(task.run(stop.clone()));
     tokio::spawn(made.task.run(stop.clone()));
     let writer = Writer::new(
         client,
@@ -87,5 +96,5 @@ fn writer(world: &World, server: &ApiServer) -> (Writer, tokio_util::sync::DropG
         kinds,
         Arc::clone(&world.clock),
     );
-    (writer, stop.drop_guard())
+    (writer, recorder, stop.drop_guard())
 }
