@@ -1,4 +1,7 @@
-//! Counts and times every call to a provider (surface §5.5).
+//! Counts and times every call to a provider (surface §5.5), and gives up those that take too long.
+//!
+//! A client may try for minutes before it says that a cloud cannot be reached; whoever waits for it is deaf meanwhile, to nodes that join and to
+//! deadlines. What was given up is asked for again by its own back-off.
 //!
 //! A decorator: each controller gets its own, with its name in the `controller` label. Differs: the Go Rackspace provider was never decorated, so
 //! its users saw neither series.
@@ -16,6 +19,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+/// How long the state of a machine is waited for: it is asked for every few seconds anyway.
+const STATE_WITHIN: Duration = Duration::from_secs(15);
+/// How long any other answer is waited for.
+const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
 /// A provider whose calls are counted under a controller's name.
 #[derive(Clone)]
@@ -40,8 +48,11 @@ impl Observed {
         method: &'static str,
         call: impl Future<Output = Result<T, CloudError>> + Send,
     ) -> Result<T, CloudError> {
+        let limit = if method == "Get" { STATE_WITHIN } else { ANSWER_WITHIN };
         let started = Instant::now();
-        let result = call.await;
+        let result = tokio::time::timeout(limit, call)
+            .await
+            .unwrap_or_else(|_| Err(given_up(method, limit)));
         let labels = CallLabels {
             controller: self.controller,
             method,
@@ -55,6 +66,24 @@ impl Observed {
     }
 }
 
+/// Whether a create that was given up took effect is not known; everything else is asked for again.
+fn given_up(method: &'static str, limit: Duration) -> CloudError {
+    let detail = format!("no answer within {} s", limit.as_secs());
+    if method == "Create" {
+        return CloudError::UnknownOutcome {
+            operation: "creating",
+            object: "the machine".to_owned(),
+            source: Some(detail.into()),
+        };
+    }
+    CloudError::Unavailable {
+        operation: method,
+        detail,
+        retry_after: None,
+        source: None,
+    }
+}
+
 #[async_trait]
 impl Provider for Observed {
     fn name(&self) -> &'static str {
@@ -63,6 +92,10 @@ impl Provider for Observed {
 
     fn node_class_kinds(&self) -> &[NodeClassKind] {
         self.inner.node_class_kinds()
+    }
+
+    fn well_known_labels(&self) -> &[&'static str] {
+        self.inner.well_known_labels()
     }
 
     async fn instance_types(&self, pool: &NodePool) -> Result<InstanceTypes, CloudError> {
@@ -94,10 +127,6 @@ impl Provider for Observed {
     }
 
     fn registration_timeout(&self, claim: &NodeClaim) -> Duration {
-    fn well_known_labels(&self) -> &[&'static str] {
-        self.inner.well_known_labels()
-    }
-
         self.inner.registration_timeout(claim)
     }
 
@@ -125,6 +154,7 @@ impl Provider for Observed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cloud::error::Remedy;
     use crate::cloud::fake::FakeProvider;
     use crate::telemetry::Exposition;
 
@@ -141,5 +171,69 @@ mod tests {
             text.contains("InsufficientCapacityError") && text.contains("nodeclaim.lifecycle"),
             "{text}"
         );
+    }
+
+    /// A cloud that never answers.
+    struct Silent(FakeProvider);
+
+    #[async_trait]
+    impl Provider for Silent {
+        fn name(&self) -> &'static str {
+            self.0.name()
+        }
+        fn node_class_kinds(&self) -> &[NodeClassKind] {
+            self.0.node_class_kinds()
+        }
+        async fn instance_types(&self, _pool: &NodePool) -> Result<InstanceTypes, CloudError> {
+            std::future::pending().await
+        }
+        fn catalogue_revision(&self) -> watch::Receiver<u64> {
+            self.0.catalogue_revision()
+        }
+        async fn create(&self, _claim: &NodeClaim) -> Result<Accepted, CloudError> {
+            std::future::pending().await
+        }
+        async fn get(&self, _machine: &MachineIdentity) -> Result<MachineState, CloudError> {
+            std::future::pending().await
+        }
+        async fn delete(&self, _machine: &MachineIdentity) -> Result<Deletion, CloudError> {
+            std::future::pending().await
+        }
+        async fn list(&self) -> Result<MachineList, CloudError> {
+            std::future::pending().await
+        }
+        fn launch_timeout(&self, claim: &NodeClaim) -> Duration {
+            self.0.launch_timeout(claim)
+        }
+        fn registration_timeout(&self, claim: &NodeClaim) -> Duration {
+            self.0.registration_timeout(claim)
+        }
+        async fn drifted(&self, _claim: &NodeClaim) -> Result<Option<String>, CloudError> {
+            std::future::pending().await
+        }
+        fn repair_policies(&self) -> &[RepairPolicy] {
+            self.0.repair_policies()
+        }
+        fn did_not_deliver(&self, _instance_type: &str, _capacity_type: CapacityType) {}
+        fn claim_of_node(&self, _node_labels: &BTreeMap<String, String>) -> Option<String> {
+            None
+        }
+        fn readiness(&self) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cloud_that_never_answers_holds_nobody_up_for_long() {
+        let metrics = CloudProviderMetrics::new(&Exposition::new()).unwrap();
+        let silent = Arc::new(Silent(FakeProvider::new(Vec::new())));
+        let provider = Observed::new(silent, metrics, "nodeclaim.lifecycle");
+        let started = Instant::now();
+        let error = provider.get(&MachineIdentity::default()).await.unwrap_err();
+        assert_eq!(started.elapsed(), STATE_WITHIN);
+        assert_eq!(error.remedy(), Remedy::TryAgain { after: None });
+        let error = provider.create(&NodeClaim::default()).await.unwrap_err();
+        assert_eq!(error.remedy(), Remedy::LookFirst, "it may have taken effect");
+        assert_eq!(started.elapsed(), STATE_WITHIN + ANSWER_WITHIN);
     }
 }
