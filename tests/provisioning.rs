@@ -9,6 +9,8 @@
 
 #[path = "provisioning/once.rs"]
 mod once;
+#[path = "provisioning/passes.rs"]
+mod passes;
 #[path = "provisioning/world.rs"]
 #[allow(dead_code, reason = "shared with tests/lifecycle.rs; each uses its part")]
 mod world;

@@ -2,6 +2,7 @@
 //!
 //! Shared by `tests/provisioning.rs` and `tests/lifecycle.rs`.
 
+use axum::Router;
 use axum::body::Body;
 use chrono::{DateTime, Utc};
 use karpenter::cloud::spot::ServiceTransport;
@@ -43,6 +44,7 @@ impl std::fmt::Debug for Life {
 /// A world and its operator.
 pub struct Inside {
     pub world: World,
+    way: Router,
     operator: Operator,
     settings: Vec<(String, String)>,
     starts: u64,
@@ -61,16 +63,28 @@ impl Inside {
     }
 
     pub async fn start(seed: u64, settings: &[(&str, &str)], change: impl FnOnce(&mut WorldOptions)) -> Self {
+        Self::behind(seed, settings, change, |way| way).await
+    }
+
+    /// The operator reaches the platform through what `between` makes of the straight way.
+    pub async fn behind(
+        seed: u64,
+        settings: &[(&str, &str)],
+        change: impl FnOnce(&mut WorldOptions),
+        between: impl FnOnce(Router) -> Router,
+    ) -> Self {
         let world = World::builder(seed).with(change).start().await.unwrap();
         let lives = Lives::default();
         follow(&world, &lives);
-        let settings = settings
+        let settings: Vec<(String, String)> = settings
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect();
-        let operator = Operator::start(&world, &settings, 1);
+        let way = between(world.spot_router());
+        let operator = Operator::start(&world, way.clone(), &settings, 1);
         Self {
             world,
+            way,
             operator,
             settings,
             starts: 1,
@@ -88,7 +102,7 @@ impl Inside {
     pub fn restart(&mut self) {
         self.starts += 1;
         // chance differs from process to process
-        self.operator = Operator::start(&self.world, &self.settings, self.starts);
+        self.operator = Operator::start(&self.world, self.way.clone(), &self.settings, self.starts);
     }
 
     /// Ends the operator at its n-th write from now.
@@ -175,7 +189,7 @@ impl Inside {
 }
 
 impl Operator {
-    fn start(world: &World, settings: &Vec<(String, String)>, seed: u64) -> Self {
+    fn start(world: &World, way: Router, settings: &[(String, String)], seed: u64) -> Self {
         let mut environment = Environment::from([
             ("SPOT_CLOUDSPACE_NAME", "sandbox"),
             ("SPOT_REFRESH_TOKEN", "sandbox-refresh-token"),
@@ -186,7 +200,7 @@ impl Operator {
         let setup = Setup {
             options: Options::read([], &environment).unwrap(),
             kube: world.api().client_as(USER, &["system:masters"]),
-            transport: Arc::new(ServiceTransport::<_, Body>::new(world.spot_router())),
+            transport: Arc::new(ServiceTransport::<_, Body>::new(way)),
             clock: Arc::clone(world.clock()),
             seed,
             listeners: Listeners::off(),
@@ -266,9 +280,9 @@ pub fn deployment(name: &str, replicas: u32, cpu: &str, more: &Value) -> Value {
             "template": { "metadata": { "labels": { "app": name } }, "spec": spec } } })
 }
 
-/// Pods that go only to this class.
-pub fn on_class(class: &str) -> Value {
-    json!({ "nodeSelector": { "node.kubernetes.io/instance-type": class } })
+/// Pods that go only to machines of this pool.
+pub fn on_pool(pool: &str) -> Value {
+    json!({ "nodeSelector": { "karpenter.sh/nodepool": pool } })
 }
 
 pub fn merge(into: &mut Value, patch: &Value) {

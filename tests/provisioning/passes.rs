@@ -1,0 +1,260 @@
+//! What one pass buys: for many pods at once, under weights and limits, beside daemons, and while a claim waits.
+
+use crate::world::{CLAIMS, Inside, MINUTE, condition, deployment, node_class, node_pool, of_classes, on_pool};
+use sandbox::world::World;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const MEDIUM: &str = "gp.vs1.medium-iad";
+const LARGE: &str = "gp.vs1.large-iad";
+const XLARGE: &str = "gp.vs1.xlarge-iad";
+const LIMIT: Duration = Duration::from_mins(10);
+
+async fn with_pools(seed: u64, pools: &[Value]) -> Inside {
+    let inside = Inside::short(seed).await;
+    inside.apply(&[node_class()]).await;
+    inside.apply(pools).await;
+    inside.world.pass(MINUTE).await;
+    inside
+}
+
+fn pool_of(claim: &Value) -> &str {
+    claim["metadata"]["labels"]["karpenter.sh/nodepool"]
+        .as_str()
+        .unwrap_or_default()
+}
+
+fn cpus(claims: &[Value]) -> f64 {
+    let cpu = |claim: &Value| {
+        claim["status"]["capacity"]["cpu"]
+            .as_str()
+            .unwrap_or("0")
+            .parse::<f64>()
+            .unwrap()
+    };
+    claims.iter().map(cpu).sum()
+}
+
+fn class_of(world: &World, pod: &str) -> Option<String> {
+    let pods = world.values("pods");
+    let bound = pods.iter().find(|found| {
+        found["metadata"]["name"]
+            .as_str()
+            .is_some_and(|name| name.starts_with(pod))
+    })?;
+    let nodes = world.values("nodes");
+    let node = nodes
+        .iter()
+        .find(|node| node["metadata"]["name"] == bound["spec"]["nodeName"])?;
+    node["metadata"]["labels"]["servers.ngpc.rxt.io/class"]
+        .as_str()
+        .map(str::to_owned)
+}
+
+// scheduling 1-3
+#[tokio::test(start_paused = true)]
+async fn a_thousand_pods_that_come_together_are_bought_for_in_one_pass() {
+    let pool = node_pool("default", &of_classes("spot", &["gp.vs1.2xlarge-iad"]), &json!({}));
+    let inside = with_pools(1, &[pool]).await;
+    inside.apply(&[deployment("web", 1_000, "500m", &json!({}))]).await;
+    inside
+        .until("all pods run", LIMIT, |world| world.bound() == 1_000)
+        .await;
+    inside.world.pass(MINUTE).await;
+    let lives = inside.lives();
+    let moments: BTreeSet<_> = lives.iter().map(|life| life.came).collect();
+    let spread = *moments.last().unwrap() - *moments.first().unwrap();
+    assert!(spread < chrono::TimeDelta::seconds(2), "one pass, not {moments:?}");
+    // 15.5 of 16 cpus are for pods: 31 pods a machine
+    assert_eq!(lives.len(), 1_000_usize.div_ceil(31), "{lives:#?}");
+    assert_eq!(inside.orders().len(), lives.len());
+    inside.end().await;
+}
+
+// scheduling 11-1
+#[tokio::test(start_paused = true)]
+async fn the_heavier_pool_is_bought_from_while_it_can_be() {
+    let limits = json!({ "weight": 90, "limits": { "cpu": "4" } });
+    let inside = with_pools(
+        2,
+        &[
+            node_pool(
+                "light",
+                &of_classes("on-demand", &[MEDIUM, LARGE]),
+                &json!({ "weight": 1 }),
+            ),
+            node_pool("heavy", &of_classes("on-demand", &[LARGE]), &limits),
+        ],
+    )
+    .await;
+    inside.apply(&[deployment("web", 2, "3", &json!({}))]).await;
+    inside.until("both run", LIMIT, |world| world.bound() == 2).await;
+    let mut pools: Vec<String> = inside
+        .lives()
+        .iter()
+        .map(|life| pool_of(&life.last).to_owned())
+        .collect();
+    pools.sort();
+    assert_eq!(
+        pools,
+        ["heavy", "light"],
+        "the second no longer fits the heavier pool's limit"
+    );
+    inside.end().await;
+}
+
+// scheduling 20-4, architecture §3.4
+#[tokio::test(start_paused = true)]
+async fn a_limit_holds_inside_a_pass_and_for_claims_that_have_no_type_yet() {
+    let limits = json!({ "limits": { "cpu": "9" } });
+    let pool = node_pool("default", &of_classes("on-demand", &[LARGE]), &limits);
+    let inside = with_pools(3, &[pool]).await;
+    inside.apply(&[deployment("web", 5, "3", &json!({}))]).await;
+    inside.until("two run", LIMIT, |world| world.bound() == 2).await;
+    inside.world.pass(5 * MINUTE).await;
+    assert_eq!(inside.world.bound(), 2);
+    let claims = inside.world.values(CLAIMS);
+    assert!((cpus(&claims) - 8.0).abs() < 1e-9, "{}", cpus(&claims));
+    assert_eq!(inside.lives().len(), 2);
+    let waits = inside
+        .world
+        .values("pods")
+        .into_iter()
+        .find(|pod| pod["spec"]["nodeName"].is_null())
+        .unwrap();
+    let told = inside.told("FailedScheduling", waits["metadata"]["name"].as_str().unwrap());
+    let words = "all available instance types exceed limits for nodepool (NodePool=default)";
+    assert!(told.iter().any(|text| text.contains(words)), "{told:?}");
+    inside.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_on_nodes_holds_inside_a_pass() {
+    let limits = json!({ "limits": { "nodes": "3" } });
+    let pool = node_pool("default", &of_classes("on-demand", &[LARGE]), &limits);
+    let inside = with_pools(4, &[pool]).await;
+    inside.apply(&[deployment("web", 7, "3", &json!({}))]).await;
+    inside.until("three run", LIMIT, |world| world.bound() == 3).await;
+    inside.world.pass(5 * MINUTE).await;
+    assert_eq!((inside.world.bound(), inside.lives().len()), (3, 3));
+    inside.end().await;
+}
+
+// scheduling 12-1
+#[tokio::test(start_paused = true)]
+async fn a_machine_has_room_for_the_daemons_that_will_come_to_it() {
+    let pool = node_pool("default", &of_classes("on-demand", &[MEDIUM, LARGE]), &json!({}));
+    let inside = with_pools(5, &[pool]).await;
+    let agent = json!({ "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": "agent", "namespace": "default" },
+        "spec": { "selector": { "matchLabels": { "app": "agent" } }, "template": { "metadata": { "labels": { "app": "agent" } },
+            "spec": { "containers": [{ "name": "main", "image": "agent:1", "resources": { "requests": { "cpu": "1" } } }] } } } });
+    inside.apply(&[agent]).await;
+    inside.world.pass(10 * Duration::from_secs(1)).await;
+    // alone it would fit the smaller class, which offers 1500m
+    inside.apply(&[deployment("web", 1, "1", &json!({}))]).await;
+    inside
+        .until("pod and daemon run", LIMIT, |world| world.bound() == 2)
+        .await;
+    assert_eq!(class_of(&inside.world, "web").as_deref(), Some(LARGE));
+    let requests = inside.lives()[0].last["spec"]["resources"]["requests"]["cpu"].clone();
+    assert_eq!(requests, "2");
+    inside.end().await;
+}
+
+// architecture §3.4
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_waits_for_its_server_holds_up_nobody() {
+    let inside = Inside::start(6, &[], |options| {
+        options.spot = sandbox::spot::Options::short();
+        options.spot.quirks.never_built_classes.insert(XLARGE.to_owned());
+    })
+    .await;
+    let pool = |name, class| node_pool(name, &of_classes("on-demand", &[class]), &json!({}));
+    inside
+        .apply(&[node_class(), pool("large", LARGE), pool("xlarge", XLARGE)])
+        .await;
+    inside.apply(&[deployment("stuck", 1, "1", &on_pool("xlarge"))]).await;
+    inside
+        .until("the stuck one is ordered", LIMIT, |world| world.pools().len() == 1)
+        .await;
+    inside.world.pass(3 * MINUTE).await;
+    inside.apply(&[deployment("web", 3, "3", &on_pool("large"))]).await;
+    let took = inside.until("the others run", LIMIT, |world| world.bound() == 3).await;
+    assert!(took < MINUTE, "{took:?}");
+    let claims = inside.world.values(CLAIMS);
+    let waiting: Vec<_> = claims
+        .iter()
+        .filter(|claim| condition(claim, "Launched")["reason"] == "AwaitingServerAssignment")
+        .collect();
+    assert_eq!(waiting.len(), 1);
+    assert_eq!(
+        waiting[0]["metadata"]["labels"]["node.kubernetes.io/instance-type"],
+        XLARGE
+    );
+    assert!(!waiting[0]["status"]["providerID"].is_null() && !waiting[0]["status"]["allocatable"].is_null());
+    assert_eq!(inside.lives().len(), 4, "the waiting pod is not bought for again");
+    inside.end().await;
+}
+
+// architecture §7.14: the cloud controller writes another instance type on nodes, so such a pod is never bound
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_asks_for_a_server_class_by_name_is_bought_for_once() {
+    let pool = node_pool("default", &of_classes("on-demand", &[MEDIUM, LARGE]), &json!({}));
+    let inside = with_pools(8, &[pool]).await;
+    let by_name = json!({ "nodeSelector": { "node.kubernetes.io/instance-type": LARGE } });
+    inside.apply(&[deployment("web", 1, "1", &by_name)]).await;
+    inside
+        .until("its node is there", LIMIT, |world| world.ready_nodes() == 1)
+        .await;
+    inside.world.pass(5 * MINUTE).await;
+    assert_eq!(inside.lives().len(), 1, "{:#?}", inside.lives());
+    inside.end().await;
+}
+
+// scheduling 2-2.6
+#[tokio::test(start_paused = true)]
+async fn without_a_usable_pool_pods_still_go_to_what_is_on_its_way_and_the_others_are_told_why_not() {
+    let inside = Inside::start(7, &[], |options| {
+        options.spot = sandbox::spot::Options::short();
+        options.spot.delays.build = sandbox::spot::Distribution::Fixed(1_200.0);
+    })
+    .await;
+    let pool = node_pool("default", &of_classes("on-demand", &[LARGE]), &json!({}));
+    inside.apply(&[node_class(), pool]).await;
+    inside.apply(&[deployment("first", 1, "1", &json!({}))]).await;
+    inside
+        .until("a machine is ordered", LIMIT, |world| world.pools().len() == 1)
+        .await;
+    inside.world.pass(30 * Duration::from_secs(1)).await;
+    inside.control(sandbox::spot::Control::RevokeToken);
+    inside.control(sandbox::spot::Control::EndTokens);
+    inside
+        .until("the pool is not usable", LIMIT, |_| {
+            condition(&inside.object("nodepools.karpenter.sh", "default"), "Ready")["status"] == "False"
+        })
+        .await;
+    inside
+        .apply(&[
+            deployment("small", 1, "1", &json!({})),
+            deployment("huge", 1, "3", &json!({})),
+        ])
+        .await;
+    inside.world.pass(30 * Duration::from_secs(1)).await;
+    let name = |start: &str| {
+        let pods = inside.world.values("pods").into_iter();
+        let mut names = pods.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned));
+        names.find(|name| name.starts_with(start)).unwrap()
+    };
+    assert_eq!(inside.told("Nominated", &name("small")).len(), 1);
+    let told = inside.told("FailedScheduling", &name("huge"));
+    assert_eq!(
+        told.iter()
+            .filter(|text| text.contains("no dynamic nodepools found"))
+            .count(),
+        1,
+        "{told:?}"
+    );
+    assert_eq!(inside.lives().len(), 1);
+    inside.end().await;
+}
