@@ -22,8 +22,8 @@ use tokio::time::Instant;
 
 /// How long the state of a machine is waited for: it is asked for every few seconds anyway.
 const STATE_WITHIN: Duration = Duration::from_secs(15);
-/// How long any other answer is waited for.
-const ANSWER_WITHIN: Duration = Duration::from_mins(1);
+/// How long any other answer is waited for; with the state it is less than what a watchdog takes for a stuck queue.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// A provider whose calls are counted under a controller's name.
 #[derive(Clone)]
