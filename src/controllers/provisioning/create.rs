@@ -6,7 +6,7 @@
 use crate::api::{NodeClaim, NodeClaimSpec, NodePool, ResourceRequirements, labels};
 use crate::cluster::{Key, MachineId, Plan};
 use crate::controllers::Kit;
-use crate::k8s::write::{Remedy, Target, WRITE_TIMEOUT};
+use crate::k8s::write::{Remedy, Target};
 use crate::k8s::{Cause, WriteError};
 use crate::resources::ResourceList;
 use crate::scheduling::{NewClaim, Pod};
@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::Resource;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Letters and digits of generated names, as Kubernetes uses them: none that make words.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -21,6 +22,8 @@ const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX: usize = 5;
 /// The longest name with a generated end that Kubernetes makes.
 const LONGEST_PREFIX: usize = 63 - SUFFIX;
+/// How long the claim behind a name is looked for.
+const READ_WITHIN: Duration = Duration::from_secs(4);
 /// Instance types that a log line names.
 const SHOWN_TYPES: usize = 5;
 
@@ -137,7 +140,7 @@ pub(super) async fn send(kit: &Kit, object: &NodeClaim) -> Result<Sent, CreateEr
 /// Reads the claim of that name from the API server; a read that takes long says nothing.
 pub(super) async fn look_up(kit: &Kit, object: &NodeClaim) -> Result<Option<NodeClaim>, WriteError> {
     let target = Target::object(object);
-    let read = tokio::time::timeout(WRITE_TIMEOUT, kit.writer.look_up::<NodeClaim>(&target));
+    let read = tokio::time::timeout(READ_WITHIN, kit.writer.look_up::<NodeClaim>(&target));
     read.await.unwrap_or_else(|_| {
         let what = format!("NodeClaim {}", target.name);
         Err(WriteError::new("reading", what, Cause::UnknownOutcome(None)))
