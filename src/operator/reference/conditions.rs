@@ -61,6 +61,8 @@ pub const CONDITIONS: &[ConditionRow] = &[
     row(CLAIM, "Ready", "Unknown", "ReconcilingDependents", "Launched, Registered or Initialized is not True yet; the message says which."),
     row(CLAIM, "Ready", "False", "UnhealthyDependents", "Launched, Registered or Initialized is False; the message says which."),
     row(CLAIM, "Ready", "True", "Ready", "The machine is launched, registered and initialized."),
+    row(CLAIM, "ConsistentStateFound", "True", "ConsistentStateFound", "The node has what the claim says."),
+    row(CLAIM, "ConsistentStateFound", "False", "ConsistencyCheckFailed", "The node has less than nine tenths of something that the claim says; an Event has the numbers."),
     row(CLAIM, "Consolidatable", "True", "Consolidatable", "Nothing happened on the node for consolidateAfter, so it may be consolidated."),
     row(CLAIM, "Drifted", "True", "NodePoolDrifted", "The NodePool's template has changed since."),
     row(CLAIM, "Drifted", "True", "RequirementsDrifted", "The node no longer meets the NodePool's requirements."),
