@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use chrono::{DateTime, Utc};
 use karpenter::cloud::spot::ServiceTransport;
-use karpenter::operator::{Environment, Listeners, Options, RunError, Setup, Solving, run};
+use karpenter::operator::{Candidacy, Environment, FirstLogin, Listeners, Options, RunError, Setup, Solving, run};
 use sandbox::api::{ApiFaults, EventKind, FaultRule, HookPoint, HookVerdict};
 use sandbox::spot::{Control, Options as SpotOptions};
 use sandbox::world::{World, WorldOptions};
@@ -205,6 +205,8 @@ impl Operator {
             seed,
             listeners: Listeners::off(),
             solving: Solving::Inline,
+            candidacy: Candidacy::Alone,
+            first_login: FirstLogin::Waived,
         };
         let stop = CancellationToken::new();
         let task = tokio::spawn(run(setup, stop.clone()));
