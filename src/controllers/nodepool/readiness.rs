@@ -126,10 +126,10 @@ mod tests {
     fn a_pool_says_what_its_class_lacks_in_the_words_of_the_condition_that_is_amiss() {
         let status = json!({ "conditions": [
             { "type": "Ready", "status": "False", "reason": "UnhealthyDependents", "message": "Classes=False" },
-            { "type": "Classes", "status": "False", "reason": "BadPercentile", "message": "P95 is none" }] });
+            { "type": "Classes", "status": "False", "reason": "InvalidBidPercentile", "message": "P95 is none" }] });
         let ClassVerdict::NotReady { message, .. } = verdict(Some(&class(&status, false))) else {
             panic!("not ready")
         };
-        assert_eq!(message, "Classes=False; BadPercentile: P95 is none");
+        assert_eq!(message, "Classes=False; InvalidBidPercentile: P95 is none");
     }
 }
