@@ -12,6 +12,7 @@ use crate::spot::{MachineOrder, Phase, Spot};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::{Stream, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::runtime::utils::Backoff;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use std::collections::{BTreeMap, BTreeSet};
@@ -273,13 +274,28 @@ fn path_of(key: &Key) -> String {
     }
 }
 
+/// How long after trouble a watch is tried again: always the same, since kube's own pause has jitter and a seed must replay.
+struct Pause;
+
+impl Iterator for Pause {
+    type Item = std::time::Duration;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(std::time::Duration::from_secs(1))
+    }
+}
+
+impl Backoff for Pause {
+    fn reset(&mut self) {}
+}
+
 /// Every event of a kind, for ever; failures are waited out.
 fn watch<K>(client: Client) -> impl Stream<Item = watcher::Event<K>> + Send
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
 {
     watcher(Api::<K>::all(client), watcher::Config::default())
-        .default_backoff()
+        .backoff(Pause)
         .into_stream()
         .filter_map(|event| async {
             event
