@@ -62,6 +62,7 @@ cross-check: ## the solver's plans taken to the real kube-scheduler; SEEDS=A..B 
 
 bench: ## measures intake and snapshots of a large cluster, the solver, and the memory of the release binary
 	cargo bench --locked --bench cluster
+	cargo bench --locked --bench innermost
 	$(MAKE) bench-solve
 	$(MAKE) bench-what-if
 	$(MAKE) bench-resident

@@ -1,5 +1,5 @@
-//! What-ifs of a prepared cluster: the answers are those of a solve made for the question alone, and a question's cost does not grow with the
-//! cluster (scheduling §24).
+//! What solves and what-ifs cost, and what they may not cost more than: nodes and price as recorded, memory, allocations; and what-ifs of a
+//! prepared cluster answer as a solve made for the question alone (scheduling §24).
 
 #![allow(
     clippy::unwrap_used,
@@ -14,8 +14,13 @@ mod catalog;
 mod fleet;
 #[path = "solver/odd.rs"]
 mod odd;
+#[path = "../benches/solve/recorded.rs"]
+mod recorded;
+#[path = "../benches/solve/workload.rs"]
+#[allow(dead_code, reason = "benches use more of it")]
+mod workload;
 
-use karpenter::scheduling::{Base, Options, Pod, PreferencePolicy, Problem, WhatIf, what_if};
+use karpenter::scheduling::{Base, Options, Pod, PreferencePolicy, Prepared, Problem, Results, WhatIf, solve, what_if};
 use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
@@ -147,4 +152,113 @@ fn several_machines_at_once_are_one_question() {
         moved.len()
     );
     assert_eq!(written(&probe.ask(&leaving, &moved, &|| true)), written(&expected));
+}
+
+fn solved(problem: &Problem) -> Results {
+    solve(problem, &Options::default(), &|| true)
+}
+
+#[test]
+fn nodes_and_price_do_not_rise_above_what_is_recorded() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let fake = || catalog::fake(400);
+    let cases = [
+        ("diverse-100", workload::problem(fake(), workload::diverse(100))),
+        ("diverse-1000", workload::problem(fake(), workload::diverse(1_000))),
+        (
+            "rackspace-1000",
+            workload::problem(catalog::rackspace(), workload::diverse(1_000)),
+        ),
+    ];
+    for (case, problem) in cases {
+        let recorded = recorded::of(case).unwrap();
+        let results = solved(&problem);
+        assert_eq!(results.errors.len() + results.undecided.len(), 0, "{case}");
+        assert_eq!(recorded.complaint(&results, &problem), None, "{case}");
+        // The record can fail.
+        let less = recorded::Record {
+            nodes: recorded.nodes - 1,
+            ..recorded
+        };
+        assert!(less.complaint(&results, &problem).is_some());
+    }
+}
+
+#[test]
+fn the_order_of_pods_types_and_offerings_changes_no_answer() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let answer = |problem: &Problem| {
+        let results = solved(problem);
+        written(&WhatIf {
+            results,
+            uncertain: Vec::new(),
+        })
+    };
+    let problem = workload::problem(catalog::rackspace(), workload::diverse(300));
+    let expected = answer(&problem);
+    let mut draws = odd::Draws::new(1);
+    for _ in 0..3 {
+        let mut other = problem.clone();
+        shuffle(&mut other.pods, &mut draws);
+        let mut types: Vec<_> = other.pools[0].instance_types.iter().cloned().collect();
+        for kind in &mut types {
+            shuffle(&mut Arc::make_mut(kind).offerings, &mut draws);
+        }
+        shuffle(&mut types, &mut draws);
+        other.pools[0].instance_types = types.into();
+        assert_eq!(answer(&other), expected);
+    }
+}
+
+fn shuffle<T>(list: &mut [T], draws: &mut odd::Draws) {
+    (1..list.len()).rev().for_each(|at| list.swap(at, draws.below(at + 1)));
+}
+
+/// The most memory the process has held since the last reset, in bytes.
+fn peak_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_solve_of_ten_thousand_pods_stays_below_100_mb() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let problem = workload::problem(catalog::fake(400), workload::diverse(10_000));
+    // The pods as they come from the API count, what other tests of this process have left does not.
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    let before = peak_bytes();
+    let region = Region::new(ALLOCATOR);
+    let results = solved(&problem);
+    let peak = peak_bytes();
+    assert_eq!(results.new_claims.len(), 2_000);
+    println!("peak {} MB, before {} MB", peak / 1_000_000, before / 1_000_000);
+    assert!(
+        peak - before < 60_000_000,
+        "the solve alone added {} bytes",
+        peak - before
+    );
+    assert!(peak < 100_000_000, "{peak} bytes");
+    // Everything ever allocated, not only what is held at one time: the loop itself allocates next to nothing.
+    let allocated = region.change().bytes_allocated;
+    assert!(allocated < 100_000_000, "{allocated} bytes");
+}
+
+#[test]
+fn asking_a_claim_allocates_nothing() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // Pods that no claim takes together: each of them asks all claims that are there.
+    let count = |pods: usize| {
+        let problem = workload::problem(catalog::fake(20), workload::apart(pods));
+        let mut prepared = Prepared::new(&problem, &Options::default());
+        let region = Region::new(ALLOCATOR);
+        let rounds = prepared.run(&|| true);
+        let allocations = region.change().allocations;
+        assert_eq!(prepared.finish(&rounds).new_claims.len(), pods);
+        allocations
+    };
+    let (few, many) = (count(100), count(400));
+    // Sixteen times as many questions, four times as many claims.
+    assert!(many <= 5 * few, "{few} allocations at 100 pods, {many} at 400");
 }

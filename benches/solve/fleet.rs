@@ -61,7 +61,7 @@ fn template(at: usize) -> Pod {
 
 fn node(at: usize, templates: &[Pod]) -> Node {
     let name = format!("node-{at:05}");
-    let (kind, cores) = if at % 3 == 0 {
+    let (kind, cores) = if at.is_multiple_of(3) {
         ("fake-it-15", 16)
     } else {
         ("fake-it-11", 12)
@@ -81,7 +81,7 @@ fn node(at: usize, templates: &[Pod]) -> Node {
     let labels = Arc::new(labels);
     let capacity = ResourceList::new()
         .with("cpu", Quantity::units(cores))
-        .with("memory", Quantity::bytes(2 * cores << 30))
+        .with("memory", Quantity::bytes((2 * cores) << 30))
         .with("pods", Quantity::units(110))
         .with("nodes", Quantity::units(1));
     let pods = (0..PODS_PER_NODE).map(|slot| at * PODS_PER_NODE + slot);

@@ -118,3 +118,16 @@ pub fn preferring(count: usize) -> Vec<Arc<Pod>> {
         .map(|at| pod(at, &labels, json!({"affinity": affinity}), &requests))
         .collect()
 }
+
+/// Pods of which no two go together, each a bit larger than the one before: each asks every claim that is there.
+pub fn apart(count: usize) -> Vec<Arc<Pod>> {
+    let labels = json!({"app": "nginx"});
+    let term = json!([{"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": labels}}]);
+    let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}});
+    (0..count)
+        .map(|at| {
+            let requests = json!({"cpu": format!("{}m", 100 + at), "memory": "100Mi"});
+            pod(at, &labels, json!({"affinity": affinity}), &requests)
+        })
+        .collect()
+}

@@ -21,6 +21,8 @@ pub(super) struct Buffers {
     pub(super) kept: Vec<u64>,
     /// The types that are large enough.
     large: Vec<u64>,
+    /// Planned claims that may answer, where they are few.
+    pub(super) few: Vec<usize>,
 }
 
 /// What asking needs besides claim and pod.
@@ -52,7 +54,7 @@ impl Asker<'_> {
         let constraints = &variant.constraints;
         let mut totals: Amounts = claim.totals.clone();
         amounts::add(&mut totals, &own.requests);
-        let Buffers { kept, large } = &mut *self.buffers;
+        let Buffers { kept, large, .. } = &mut *self.buffers;
         large.clone_from(&claim.types);
         let clashes = |port: &HostPort| claim.ports.iter().any(|taken| taken.conflicts(port));
         if !template.columns.keep_large_enough(large, &totals)

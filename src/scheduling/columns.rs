@@ -4,13 +4,13 @@
 //! Decides which types satisfy a set of requirements, which are large enough, and in which order of price they come. Built once per pool and
 //! pass; everything asked twice is remembered.
 
-use super::amounts::Places;
+use super::amounts::{Amounts, Places};
 use super::bits;
 use super::instance_type::InstanceType;
 use super::labels;
+use super::requirements::Requirements;
 use super::results::Ties;
 use super::symbols::{Key, Req, Set, Symbols, Unknown};
-use crate::resources::ResourceList;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,14 +47,17 @@ pub(super) type PriceOrder = Arc<[(u32, f64)]>;
 #[derive(Debug, Clone)]
 pub(super) struct Columns {
     pub(super) types: Arc<[Arc<InstanceType>]>,
-    pub(super) names: Vec<Arc<str>>,
+    names: Vec<Arc<str>>,
     words: usize,
     sets: Vec<Set>,
     keys: FxHashMap<Key, KeyColumn>,
     sizes: Vec<SizeColumn>,
     /// Types of which no allocatable amount is negative; nothing fits into others (scheduling 8-4).
     sound: Vec<u64>,
-    capacities: Vec<Vec<i128>>,
+    /// For each resource the types by how much they have of it, the largest first.
+    capacities: Vec<Vec<(usize, i128)>>,
+    /// The types by name.
+    alphabetical: Vec<usize>,
     ways: Vec<Way>,
     by_requirement: FxHashMap<Req, Arc<[u64]>>,
     by_set: FxHashMap<Set, Arc<[u64]>>,
@@ -73,24 +76,36 @@ impl Columns {
             sizes: Vec::new(),
             sound: Vec::new(),
             capacities: Vec::new(),
+            alphabetical: Vec::new(),
             ways: Vec::new(),
             by_requirement: FxHashMap::default(),
             by_set: FxHashMap::default(),
             orders: FxHashMap::default(),
         };
         result.sound.resize(result.words, 0);
+        let mut ways = Vec::new();
         for (at, kind) in types.iter().enumerate() {
             result.add_requirements(at, kind, symbols);
-            result.add_offerings(at, kind, symbols);
+            result.add_offerings(at, kind, &mut ways, symbols);
             if kind.allocatable().iter().all(|(_, quantity)| !quantity.is_negative()) {
                 bits::insert(&mut result.sound, at);
             }
         }
-        result.sizes = (0..places.len())
-            .map(|place| size_column(types, place, places))
+        let allocatable: Vec<_> = types
+            .iter()
+            .map(|kind| places.known_amounts(kind.allocatable()))
             .collect();
-        let column = |list: &ResourceList| places.known_amounts(list).to_vec();
-        result.capacities = types.iter().map(|kind| column(&kind.capacity)).collect();
+        result.sizes = (0..places.len())
+            .map(|place| size_column(&allocatable, place))
+            .collect();
+        let capacities: Vec<_> = types.iter().map(|kind| places.known_amounts(&kind.capacity)).collect();
+        result.capacities = (0..places.len())
+            .map(|place| largest_first(&capacities, place))
+            .collect();
+        result.alphabetical = (0..types.len()).collect();
+        result
+            .alphabetical
+            .sort_by(|a, b| result.names.get(*a).cmp(&result.names.get(*b)));
         result
     }
 
@@ -115,28 +130,48 @@ impl Columns {
         }
     }
 
-    fn add_offerings(&mut self, at: usize, kind: &InstanceType, symbols: &mut Symbols) {
+    /// `ways` are the requirements seen so far, each with the place of its way: types are sold in few ways.
+    fn add_offerings<'t>(
+        &mut self,
+        at: usize,
+        kind: &'t InstanceType,
+        ways: &mut Vec<(&'t Requirements, usize)>,
+        symbols: &mut Symbols,
+    ) {
         for offering in kind
             .offerings
             .iter()
             .filter(|offering| offering.availability.is_available())
         {
-            let set = symbols.wish(&offering.requirements).set;
-            let place = self.ways.iter().position(|way| way.set == set).unwrap_or_else(|| {
-                let kind = offering.requirements.get(labels::CAPACITY_TYPE);
-                self.ways.push(Way {
-                    set,
-                    capacity_types: kind.into_iter().flat_map(|kind| kind.values().map(Arc::from)).collect(),
-                    types: vec![0; self.words],
-                    prices: Vec::new(),
-                });
-                self.ways.len() - 1
-            });
+            let seen = ways.iter().find(|(way, _)| *way == &offering.requirements);
+            let place = if let Some((_, place)) = seen {
+                *place
+            } else {
+                let place = self.way(&offering.requirements, symbols);
+                ways.push((&offering.requirements, place));
+                place
+            };
             if let Some(way) = self.ways.get_mut(place) {
                 bits::insert(&mut way.types, at);
                 way.prices.push((at, offering.price));
             }
         }
+    }
+
+    /// The way of buying with these requirements, made when new.
+    fn way(&mut self, requirements: &Requirements, symbols: &mut Symbols) -> usize {
+        let set = symbols.wish(requirements).set;
+        if let Some(place) = self.ways.iter().position(|way| way.set == set) {
+            return place;
+        }
+        let kind = requirements.get(labels::CAPACITY_TYPE);
+        self.ways.push(Way {
+            set,
+            capacity_types: kind.into_iter().flat_map(|kind| kind.values().map(Arc::from)).collect(),
+            types: vec![0; self.words],
+            prices: Vec::new(),
+        });
+        self.ways.len() - 1
     }
 
     /// Words of a set of types.
@@ -224,9 +259,15 @@ impl Columns {
         left
     }
 
-    /// What a type has of each resource.
-    pub(super) fn capacity(&self, at: usize) -> &[i128] {
-        self.capacities.get(at).map_or(&[], Vec::as_slice)
+    /// The types by their capacity of a resource, the largest first, with what they have.
+    pub(super) fn largest_first(&self, place: usize) -> impl Iterator<Item = (usize, i128)> {
+        self.capacities.get(place).into_iter().flatten().copied()
+    }
+
+    /// The names of these types, sorted.
+    pub(super) fn sorted_names(&self, types: &[u64]) -> impl Iterator<Item = Arc<str>> {
+        let sorted = self.alphabetical.iter().filter(|at| bits::contains(types, **at));
+        sorted.filter_map(|at| self.names.get(*at).cloned())
     }
 
     /// The distinct values that these types' own requirements list for a key (scheduling 19-2).
@@ -282,26 +323,38 @@ impl Columns {
     }
 }
 
-fn size_column(types: &[Arc<InstanceType>], place: usize, places: &Places) -> SizeColumn {
-    let amount = |kind: &InstanceType| {
-        places
-            .known_amounts(kind.allocatable())
-            .get(place)
+fn largest_first(capacities: &[Amounts], place: usize) -> Vec<(usize, i128)> {
+    let amounts = capacities
+        .iter()
+        .map(|amounts| amounts.get(place).copied().unwrap_or(0));
+    let mut result: Vec<(usize, i128)> = amounts.enumerate().collect();
+    result.sort_by_key(|(_, amount)| std::cmp::Reverse(*amount));
+    result
+}
+
+fn size_column(allocatable: &[Amounts], place: usize) -> SizeColumn {
+    let amount = |at: usize| {
+        allocatable
+            .get(at)
+            .and_then(|amounts| amounts.get(place))
             .copied()
             .unwrap_or(0)
     };
-    let amounts: Vec<i128> = types.iter().map(|kind| amount(kind)).collect();
-    let mut sizes = amounts.clone();
-    sizes.sort_unstable();
+    let mut order: Vec<usize> = (0..allocatable.len()).collect();
+    order.sort_unstable_by_key(|at| amount(*at));
+    let mut sizes: Vec<i128> = order.iter().map(|at| amount(*at)).collect();
     sizes.dedup();
-    let words = bits::words(types.len());
-    let mut at_least = Vec::with_capacity(sizes.len() * words);
-    for size in &sizes {
-        let mut set = vec![0; words];
-        for (at, _) in amounts.iter().enumerate().filter(|(_, amount)| *amount >= size) {
-            bits::insert(&mut set, at);
+    let words = bits::words(allocatable.len());
+    let mut at_least = vec![0; sizes.len() * words];
+    // From the largest down, each set is the one before and the types of its own size.
+    let mut enough = vec![0; words];
+    for (place, size) in sizes.iter().enumerate().rev() {
+        while let Some(at) = order.pop_if(|at| amount(*at) >= *size) {
+            bits::add(&mut enough, at);
         }
-        at_least.extend(set);
+        if let Some(own) = at_least.get_mut(place * words..(place + 1) * words) {
+            own.copy_from_slice(&enough);
+        }
     }
     SizeColumn { sizes, at_least }
 }

@@ -1,5 +1,6 @@
 //! From a finished pass to its answer: truncation, NodeClaims, reasons (scheduling §21).
 
+use super::columns::Columns;
 use super::instance_type::InstanceType;
 use super::labels;
 use super::pass::Pass;
@@ -7,22 +8,33 @@ use super::planned::Planned;
 use super::pod::Pod;
 use super::problem::Pool;
 use super::requirements::{Operator, Requirement, Requirements};
-use super::results::{ExistingPlacement, MinValuesPolicy, NewClaim, PodError, Reason, Results};
+use super::results::{ExistingPlacement, MinValuesPolicy, NewClaim, Options, PodError, Reason, Results};
 use super::solve::Rounds;
-use super::symbols::Key;
-use super::templates::{min_values, short_of_values};
+use super::symbols::{Set, Symbols};
+use super::templates::{Template, min_values, short_of_values};
 use super::{amounts, bits};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
 const PRICE_OVERLAY: &str = "karpenter.sh/price-overlay-applied";
 const CAPACITY_OVERLAY: &str = "karpenter.sh/capacity-overlay-applied";
 
-/// The types a claim keeps, in order of price, or the keys for which they have too few values.
-struct Kept {
-    types: Vec<u32>,
-    short: Vec<Key>,
+/// What claims of one pool with the same requirements and types have in common.
+#[derive(Debug)]
+pub(super) struct Kind {
+    requirements: Requirements,
+    types: Arc<[Arc<InstanceType>]>,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
 }
+
+/// Template, requirements and types of a claim, and what becomes of it: a kind, or the sentence for keys with too few values.
+pub(super) type Kinds = FxHashMap<(usize, Set, Vec<u64>), Result<Arc<Kind>, String>>;
+
+/// Kinds are forgotten when there are this many, so that no number of what-ifs takes memory without bound.
+const REMEMBERED: usize = 1 << 12;
 
 impl Pass<'_> {
     /// The answer of the pass.
@@ -38,7 +50,7 @@ impl Pass<'_> {
             let Some(claim) = self.planned.get(at).cloned() else {
                 continue;
             };
-            self.finish_claim(&claim, &mut results);
+            self.finish_claim(claim, &mut results);
         }
         for pod in &rounds.failed {
             let reason = self.reason(*pod);
@@ -73,132 +85,132 @@ impl Pass<'_> {
         }
     }
 
-    fn finish_claim(&mut self, claim: &Planned, results: &mut Results) {
-        let kept = self.truncated(claim);
+    fn finish_claim(&mut self, claim: Planned, results: &mut Results) {
         let pods = self.pods_of(&claim.pods);
-        if !kept.short.is_empty() {
-            let keys: Vec<&str> = kept
-                .short
-                .iter()
-                .map(|key| self.symbols.key_name(*key).as_ref())
-                .collect();
-            let message = min_values_message(&keys);
-            results.errors.extend(pods.into_iter().map(|pod| PodError {
-                pod,
-                reason: Reason::MinValues(message.clone()),
-            }));
-            return;
-        }
-        let Self {
-            templates,
-            symbols,
-            problem,
-            texts,
-            ..
-        } = self;
-        let Some(template) = templates.get(claim.template) else {
+        let template = self.templates.get(claim.template);
+        let pool = template.and_then(|template| self.problem.pools.get(template.pool));
+        let (Some(template), Some(pool)) = (template, pool) else {
             return;
         };
-        let Some(pool) = problem.pools.get(template.pool) else {
-            return;
-        };
-        let mut requirements = texts
-            .entry(claim.set)
-            .or_insert_with(|| symbols.to_requirements(claim.set))
-            .clone();
-        let mut types = vec![0; template.columns.words()];
-        for at in &kept.types {
-            bits::insert(&mut types, *at as usize);
-        }
-        let minimum = requirements
-            .get(labels::INSTANCE_TYPE)
-            .and_then(Requirement::min_values);
-        let names = kept
-            .types
-            .iter()
-            .filter_map(|at| template.columns.names.get(*at as usize).cloned());
-        requirements.add(Requirement::new(labels::INSTANCE_TYPE, Operator::In, names).with_min_values(minimum));
-        let capacity_types = template.columns.capacity_types(claim.set, &types, symbols);
-        if !capacity_types.is_empty() {
-            requirements.add(Requirement::new(labels::CAPACITY_TYPE, Operator::In, capacity_types));
-        }
-        let kinds = kept
-            .types
-            .iter()
-            .filter_map(|at| template.columns.types.get(*at as usize).cloned())
-            .collect();
         let mut requests = template.overhead_list.clone();
         requests.add(&amounts::sum(pods.iter().map(|pod| &*pod.requests)));
-        results
-            .new_claims
-            .push(self.object(claim, pool, requirements, kinds, (pods, requests)));
-    }
-
-    /// The claim as it is to be created (scheduling 21-3).
-    fn object(
-        &self,
-        claim: &Planned,
-        pool: &Pool,
-        requirements: Requirements,
-        kinds: Vec<Arc<InstanceType>>,
-        (pods, requests): (Vec<Arc<Pod>>, crate::resources::ResourceList),
-    ) -> NewClaim {
-        let overlaid = |found: bool, key: &str| found.then(|| (key.to_owned(), "true".to_owned()));
-        let mut annotations = pool.annotations.clone();
+        let kind = match self.kind(claim.template, pool, claim.set, claim.types) {
+            Ok(kind) => kind,
+            Err(message) => {
+                results.errors.extend(pods.into_iter().map(|pod| PodError {
+                    pod,
+                    reason: Reason::MinValues(message.clone()),
+                }));
+                return;
+            }
+        };
+        let mut annotations = kind.annotations.clone();
         annotations.insert(MIN_VALUES_RELAXED.to_owned(), claim.min_values_relaxed.to_string());
-        annotations.extend(overlaid(
-            kinds.iter().any(|kind| kind.capacity_overlaid),
-            CAPACITY_OVERLAY,
-        ));
-        annotations.extend(overlaid(
-            kinds.iter().any(|kind| has_price_overlay(kind)),
-            PRICE_OVERLAY,
-        ));
-        let mut all_labels = pool.claim_labels();
-        all_labels.extend(requirements.resolved_labels(&self.problem.well_known));
-        NewClaim {
+        results.new_claims.push(NewClaim {
             pool: pool.name.clone(),
             pods,
-            requirements,
+            requirements: kind.requirements.clone(),
             requests,
-            instance_types: kinds,
-            labels: all_labels,
+            instance_types: Arc::clone(&kind.types),
+            labels: kind.labels.clone(),
             annotations,
-        }
+        });
     }
 
-    /// The cheapest types, as many as are kept; in Strict mode they must still have enough values (scheduling 21-2).
-    fn truncated(&mut self, claim: &Planned) -> Kept {
+    /// The kind of a claim, made when new.
+    fn kind(&mut self, template: usize, pool: &Pool, set: Set, types: Vec<u64>) -> Result<Arc<Kind>, String> {
+        let key = (template, set, types);
+        if let Some(known) = self.kinds.get(&key) {
+            return known.clone();
+        }
+        let kind = self.kind_anew(template, pool, set, &key.2).map(Arc::new);
+        if self.kinds.len() >= REMEMBERED {
+            self.kinds.clear();
+        }
+        self.kinds.insert(key, kind.clone());
+        kind
+    }
+
+    /// The claim as it is to be created, less what each has of its own (scheduling 21-3).
+    fn kind_anew(&mut self, template: usize, pool: &Pool, set: Set, types: &[u64]) -> Result<Kind, String> {
         let Self {
             templates,
             symbols,
             options,
+            problem,
             ..
         } = self;
-        let Some(template) = templates.get_mut(claim.template) else {
-            return Kept {
-                types: Vec::new(),
-                short: Vec::new(),
-            };
+        let Some(Template { columns, .. }) = templates.get_mut(template) else {
+            return Err(String::new());
         };
-        let order = template.columns.order(claim.set, options.ties, symbols);
-        let left = order
-            .iter()
-            .map(|(at, _)| *at)
-            .filter(|at| bits::contains(&claim.types, *at as usize));
-        let types: Vec<u32> = left.take(options.max_instance_types).collect();
-        let wanted = min_values(claim.set, symbols);
-        let mut short = Vec::new();
-        if options.min_values == MinValuesPolicy::Strict && !wanted.is_empty() {
-            let mut set = vec![0; template.columns.words()];
-            for at in &types {
-                bits::insert(&mut set, *at as usize);
-            }
-            let found = short_of_values(&wanted, &set, &template.columns, symbols);
-            short = found.into_iter().map(|(key, _)| key).collect();
+        let kept = truncated(columns, set, types, options, symbols)?;
+        let mut requirements = symbols.to_requirements(set);
+        let minimum = requirements
+            .get(labels::INSTANCE_TYPE)
+            .and_then(Requirement::min_values);
+        let kept_set = as_set(&kept, columns);
+        let names = columns.sorted_names(&kept_set);
+        requirements.add(Requirement::new(labels::INSTANCE_TYPE, Operator::In, names).with_min_values(minimum));
+        let capacity_types = columns.capacity_types(set, &kept_set, symbols);
+        if !capacity_types.is_empty() {
+            requirements.add(Requirement::new(labels::CAPACITY_TYPE, Operator::In, capacity_types));
         }
-        Kept { types, short }
+        let types: Arc<[Arc<InstanceType>]> = kept
+            .iter()
+            .filter_map(|at| columns.types.get(*at as usize).cloned())
+            .collect();
+        let overlaid = |found: bool, key: &str| found.then(|| (key.to_owned(), "true".to_owned()));
+        let mut annotations = pool.annotations.clone();
+        annotations.extend(overlaid(
+            types.iter().any(|kind| kind.capacity_overlaid),
+            CAPACITY_OVERLAY,
+        ));
+        annotations.extend(overlaid(
+            types.iter().any(|kind| has_price_overlay(kind)),
+            PRICE_OVERLAY,
+        ));
+        let mut labels = pool.claim_labels();
+        labels.extend(requirements.resolved_labels(&problem.well_known));
+        Ok(Kind {
+            requirements,
+            types,
+            labels,
+            annotations,
+        })
     }
+}
+
+/// The cheapest types, as many as are kept; in Strict mode they must still have enough values (scheduling 21-2).
+fn truncated(
+    columns: &mut Columns,
+    set: Set,
+    types: &[u64],
+    options: &Options,
+    symbols: &mut Symbols,
+) -> Result<Vec<u32>, String> {
+    let order = columns.order(set, options.ties, symbols);
+    let left = order
+        .iter()
+        .map(|(at, _)| *at)
+        .filter(|at| bits::contains(types, *at as usize));
+    let kept: Vec<u32> = left.take(options.max_instance_types).collect();
+    let wanted = min_values(set, symbols);
+    if options.min_values == MinValuesPolicy::Strict && !wanted.is_empty() {
+        let short = short_of_values(&wanted, &as_set(&kept, columns), columns, symbols);
+        if !short.is_empty() {
+            let keys: Vec<&str> = short.iter().map(|(key, _)| symbols.key_name(*key).as_ref()).collect();
+            return Err(min_values_message(&keys));
+        }
+    }
+    Ok(kept)
+}
+
+fn as_set(types: &[u32], columns: &Columns) -> Vec<u64> {
+    let mut set = vec![0; columns.words()];
+    for at in types {
+        bits::add(&mut set, *at as usize);
+    }
+    set
 }
 
 fn has_price_overlay(kind: &InstanceType) -> bool {

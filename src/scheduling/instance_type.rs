@@ -136,9 +136,7 @@ impl Offering {
 
     /// Whether it satisfies requirements (scheduling 10-4).
     pub fn matches(&self, requirements: &Requirements, well_known: &WellKnownLabels) -> bool {
-        requirements
-            .compatible(&self.requirements, Undefined::Allow(well_known))
-            .is_ok()
+        requirements.is_compatible(&self.requirements, Undefined::Allow(well_known))
     }
 }
 

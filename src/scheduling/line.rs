@@ -5,13 +5,20 @@
 //!
 //! Differs: upstream's sort is unstable beyond twelve claims (scheduling 15-1).
 
+use super::bits;
+
 const NONE: usize = usize::MAX;
+
+/// Claims are sorted out rather than walked past when fewer than one in so many may answer.
+const FEW: usize = 8;
 
 #[derive(Debug, Clone, Copy)]
 struct Link {
     before: usize,
     after: usize,
     pods: usize,
+    /// Among claims with as many pods: who opened earlier comes before, who grew later comes before.
+    turn: i64,
 }
 
 /// Claims in the order they are tried.
@@ -21,6 +28,8 @@ pub(super) struct Line {
     head: Option<usize>,
     /// For each number of pods the first and last claim that has so many.
     runs: Vec<Option<(usize, usize)>>,
+    /// Changes so far.
+    changes: i64,
 }
 
 impl Line {
@@ -35,6 +44,24 @@ impl Line {
             .get(claim)
             .map(|link| link.after)
             .filter(|after| *after != NONE)
+    }
+
+    /// What claims sort by to come in the order they are tried.
+    pub(super) fn rank(&self, claim: usize) -> (usize, i64) {
+        self.links.get(claim).map_or((0, 0), |link| (link.pods, link.turn))
+    }
+
+    /// The claims in the order they are tried; where few are not in `never`, only those.
+    pub(super) fn walk<'l>(&'l self, never: &[u64], few: &'l mut Vec<usize>) -> Walk<'l> {
+        let all = self.links.len();
+        if (all - bits::count(never).min(all)) * FEW > all {
+            return Walk::All(self, self.first());
+        }
+        few.clear();
+        let left = |from| bits::first_absent(never, from, all);
+        few.extend(std::iter::successors(left(0), |at| left(at + 1)));
+        few.sort_unstable_by_key(|claim| self.rank(*claim));
+        Walk::Few(few.iter())
     }
 
     /// No claims.
@@ -60,10 +87,12 @@ impl Line {
     /// A new claim, numbered after all others, with its first pod.
     pub(super) fn open(&mut self) {
         let claim = self.links.len();
+        self.changes += 1;
         self.links.push(Link {
             before: NONE,
             after: NONE,
             pods: 1,
+            turn: self.changes,
         });
         if let Some((first, last)) = self.run(1) {
             self.insert_after(claim, last);
@@ -95,8 +124,10 @@ impl Line {
             self.unlink(link);
             self.insert_after(claim, target);
         }
+        self.changes += 1;
         if let Some(link) = self.links.get_mut(claim) {
             link.pods = pods + 1;
+            link.turn = -self.changes;
         }
         let last = self.run(pods + 1).map_or(claim, |(_, last)| last);
         self.set_run(pods + 1, Some((claim, last)));
@@ -137,6 +168,27 @@ impl Line {
     }
 }
 
+/// A walk along the line.
+pub(super) enum Walk<'l> {
+    All(&'l Line, Option<usize>),
+    Few(std::slice::Iter<'l, usize>),
+}
+
+impl Iterator for Walk<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        match self {
+            Self::All(line, next) => {
+                let claim = (*next)?;
+                *next = line.next(claim);
+                Some(claim)
+            }
+            Self::Few(claims) => claims.next().copied(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,7 +199,8 @@ mod tests {
         fn the_line_is_what_a_stable_sort_before_every_pod_gives(steps in proptest::collection::vec(0_usize..12, 1..200)) {
             let mut line = Line::default();
             let mut sorted: Vec<(usize, usize)> = Vec::new();
-            for step in steps {
+            let mut never = Vec::new();
+            for (at, step) in steps.into_iter().enumerate() {
                 sorted.sort_by_key(|(_, pods)| *pods);
                 if step < sorted.len() {
                     let claim = sorted[step].0;
@@ -160,6 +213,16 @@ mod tests {
                 let mut expected = sorted.clone();
                 expected.sort_by_key(|(_, pods)| *pods);
                 let order: Vec<usize> = std::iter::successors(line.first(), |claim| line.next(*claim)).collect();
+                let mut ranked = order.clone();
+                ranked.sort_by_key(|claim| line.rank(*claim));
+                prop_assert_eq!(&ranked, &order);
+                if at % 3 == 0 {
+                    bits::insert(&mut never, order[0]);
+                }
+                let mut few = Vec::new();
+                let walked: Vec<usize> = line.walk(&never, &mut few).filter(|claim| !bits::contains(&never, *claim)).collect();
+                let left = order.iter().copied().filter(|claim| !bits::contains(&never, *claim));
+                prop_assert_eq!(walked, left.collect::<Vec<_>>());
                 prop_assert_eq!(order, expected.iter().map(|(claim, _)| *claim).collect::<Vec<_>>());
             }
         }

@@ -4,17 +4,17 @@ use super::amounts::{self, Places};
 use super::ask::Buffers;
 use super::columns::Columns;
 use super::existing::{self, Existing};
+use super::finish::Kinds;
 use super::line::Line;
 use super::planned::Planned;
 use super::pod::{Constraints, Pod};
 use super::preferences::SoftTaints;
 use super::problem::Problem;
 use super::record::Seat;
-use super::requirements::Requirements;
 use super::results::{Options, UnusablePool};
 use super::roster::Roster;
 use super::shapes::{self, GroupId, Memory, Shape, Variant};
-use super::symbols::{Set, Symbols};
+use super::symbols::Symbols;
 use super::taints::PREFER_NO_SCHEDULE;
 use super::templates::{self, Template};
 use super::topology::group::Kind;
@@ -22,7 +22,7 @@ use super::topology::population::Population;
 use super::topology::rules::{self, Carrier};
 use super::topology::universe::Universe;
 use super::topology::{Registry, group::Rule};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -58,8 +58,8 @@ pub(super) struct Pass<'a> {
     pub(super) buffers: Buffers,
     /// Number of the what-if; what shapes remember of an earlier one is void.
     pub(super) epoch: u32,
-    /// Sets written as requirements.
-    pub(super) texts: FxHashMap<Set, Requirements>,
+    /// The kinds of claims finished so far.
+    pub(super) kinds: Kinds,
 }
 
 impl<'a> Pass<'a> {
@@ -68,7 +68,7 @@ impl<'a> Pass<'a> {
     pub(super) fn prepare(
         problem: &'a Problem,
         options: Options,
-        pods: Vec<Arc<Pod>>,
+        pods: &[Arc<Pod>],
         movable: impl Iterator<Item = &'a Arc<Pod>>,
     ) -> Self {
         let mut symbols = Symbols::new(Arc::clone(&problem.well_known));
@@ -80,7 +80,7 @@ impl<'a> Pass<'a> {
         let existing = existing::candidates(problem, &options, &places, &mut symbols);
         let seen = shapes::selected_labels(pods.iter().chain(&movable), &problem.nodes);
         let population = Population::of(&problem.nodes, &excluded, &seen, &mut symbols);
-        let (pods, asked) = in_order(pods.clone(), movable);
+        let (pods, asked) = in_order(pods, movable);
         let (shapes, shape_of) = shapes::group(&pods, &seen, problem, &places, &mut symbols);
         let asked_labels = shapes::asked_labels(&shapes, &mut symbols);
         let mut taints = problem.pools.iter().flat_map(|pool| &pool.taints);
@@ -108,7 +108,7 @@ impl<'a> Pass<'a> {
             seats: Vec::new(),
             buffers: Buffers::default(),
             epoch: 1,
-            texts: FxHashMap::default(),
+            kinds: Kinds::default(),
         };
         pass.watch_bound_pods(&excluded);
         for shape in 0..pass.shapes.len() {
@@ -247,9 +247,9 @@ fn pools(
 
 /// All pods in the order that groups are made for them, and which of them are to be placed. Groups take the tolerations of the pod that
 /// brings them first (scheduling 17-6): pending pods by name, then bound ones.
-fn in_order(pods: Vec<Arc<Pod>>, movable: Vec<Arc<Pod>>) -> (Vec<Arc<Pod>>, Vec<usize>) {
+fn in_order(pods: &[Arc<Pod>], movable: Vec<Arc<Pod>>) -> (Vec<Arc<Pod>>, Vec<usize>) {
     let stay = movable.into_iter().map(|pod| (pod, false));
-    let mut all: Vec<(Arc<Pod>, bool)> = pods.into_iter().map(|pod| (pod, true)).chain(stay).collect();
+    let mut all: Vec<(Arc<Pod>, bool)> = pods.iter().map(|pod| (Arc::clone(pod), true)).chain(stay).collect();
     all.sort_by(|(a, _), (b, _)| order_of(a).cmp(&order_of(b)));
     let asked = all
         .iter()

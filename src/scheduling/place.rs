@@ -195,7 +195,9 @@ impl Pass<'_> {
             .memory(shape, steps)
             .map(|memory| std::mem::take(&mut memory.claims))
             .unwrap_or_default();
-        let accepted = self.first_planned(shape, variant, &mut never);
+        let mut few = std::mem::take(&mut self.buffers.few);
+        let accepted = self.first_planned(shape, variant, &mut never, &mut few);
+        self.buffers.few = few;
         if let Some(memory) = self.memory(shape, steps) {
             memory.claims = never;
         }
@@ -209,7 +211,13 @@ impl Pass<'_> {
         self.shapes.get_mut(shape)?.memories.get_mut(steps)
     }
 
-    fn first_planned(&mut self, shape: usize, variant: &Variant, never: &mut Vec<u64>) -> Option<(usize, Set)> {
+    fn first_planned(
+        &mut self,
+        shape: usize,
+        variant: &Variant,
+        never: &mut Vec<u64>,
+        few: &mut Vec<usize>,
+    ) -> Option<(usize, Set)> {
         let own = self.shapes.get(shape)?;
         let reach = Reach::of(own, variant, &self.topology.groups, &self.symbols);
         let mut asker = Asker {
@@ -220,9 +228,7 @@ impl Pass<'_> {
             ties: self.options.ties,
             buffers: &mut self.buffers,
         };
-        let mut next = self.line.first();
-        while let Some(at) = next {
-            next = self.line.next(at);
+        for at in self.line.walk(never, few) {
             if bits::contains(never, at) {
                 continue;
             }

@@ -65,9 +65,12 @@ impl<'p> Base<'p> {
             let bound = staying().flat_map(|(at, node)| node.pods.iter().map(move |pod| (at, pod)));
             bound.filter(|(_, pod)| pod.standing.is_reschedulable() && !pending.contains(pod.uid.as_str()))
         };
-        let mut pass = Pass::prepare(problem, *options, pods, movable().map(|(_, pod)| pod));
+        let mut pass = Pass::prepare(problem, *options, &pods, movable().map(|(_, pod)| pod));
         for shape in 0..pass.shapes.len() {
-            (0..).take_while(|steps| pass.variant(shape, *steps).is_some()).count();
+            let mut steps = 0;
+            while pass.variant(shape, steps).is_some() {
+                steps += 1;
+            }
         }
         for shape in 0..pass.shapes.len() {
             pass.note_groups(shape);
@@ -168,7 +171,9 @@ impl Probe<'_, '_> {
                 .shape_of
                 .get(*pod)
                 .and_then(|shape| self.pass.shapes.get_mut(*shape));
-            shape.into_iter().for_each(|shape| shape.failed_at = None);
+            if let Some(shape) = shape {
+                shape.failed_at = None;
+            }
         }
     }
 

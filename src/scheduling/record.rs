@@ -119,7 +119,9 @@ fn count(topology: &mut Registry, id: GroupId, seat: Seat, symbols: &Symbols) {
     } else if let Some(req) = symbols.get(seat.set, rule.key) {
         let values = symbols.terms(req).concrete();
         if rule.kind.counts_open_claims() || values.len() == 1 {
-            values.iter().for_each(|value| topology.record(id, *value));
+            for value in values {
+                topology.record(id, *value);
+            }
         }
     }
 }

@@ -36,7 +36,7 @@ pub struct NewClaim {
     /// `spec.resources.requests`: daemon overhead and all pods (scheduling 21-1).
     pub requests: ResourceList,
     /// The instance types it may become, cheapest first (scheduling 21-2).
-    pub instance_types: Vec<Arc<InstanceType>>,
+    pub instance_types: Arc<[Arc<InstanceType>]>,
     /// `metadata.labels` (scheduling 21-6).
     pub labels: BTreeMap<String, String>,
     /// `metadata.annotations` (scheduling 21-3, 15-3).

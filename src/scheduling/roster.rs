@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// Steps by which machines are told apart for one resource; more would only save asking.
 const STEPS: usize = 64;
 
+/// What a machine says of the labels asked for, and its taints.
+type Looks<'n> = (Vec<(Key, Req)>, &'n [Taint]);
+
 /// Machines by what is left of one resource.
 #[derive(Debug, Clone, Default)]
 struct Room {
@@ -46,7 +49,7 @@ impl Roster {
     pub(super) fn new(existing: &[Existing], nodes: &[Arc<Node>], asked: &BTreeSet<Key>, symbols: &Symbols) -> Self {
         let words = bits::words(existing.len());
         let mut sound = vec![0; words];
-        let mut alike: BTreeMap<(Vec<(Key, Req)>, &[Taint]), Vec<usize>> = BTreeMap::new();
+        let mut alike: BTreeMap<Looks<'_>, Vec<usize>> = BTreeMap::new();
         for (at, machine) in existing.iter().enumerate() {
             if machine.remaining.iter().all(|amount| *amount >= 0) {
                 bits::insert(&mut sound, at);
@@ -86,9 +89,9 @@ impl Roster {
             let steps = room.steps.partition_point(|step| step <= wanted);
             if let Some(step) = steps.checked_sub(1) {
                 let enough = room.at_least.get(step * self.words..steps * self.words);
-                enough.into_iter().for_each(|enough| {
+                if let Some(enough) = enough {
                     bits::keep(never, enough);
-                });
+                }
             }
         }
         for kind in &self.alike {
@@ -102,7 +105,9 @@ impl Roster {
                 kind.all.iter().for_each(|at| bits::remove(never, *at));
             }
         }
-        never.iter_mut().for_each(|word| *word = !*word);
+        for word in never {
+            *word = !*word;
+        }
     }
 }
 
@@ -130,7 +135,7 @@ fn room(existing: &[Existing], place: usize, words: usize) -> Room {
 mod tests {
     use super::*;
     use crate::scheduling::amounts;
-    use crate::scheduling::symbols::Set;
+    use crate::scheduling::symbols::{Set, Value};
     use proptest::prelude::*;
 
     proptest! {
@@ -142,7 +147,7 @@ mod tests {
                 node: 0,
                 labels: Set::EMPTY,
                 set: Set::EMPTY,
-                host: Default::default(),
+                host: Value::default(),
                 remaining: [*cpu, *memory].into_iter().collect(),
                 ports: Vec::new(),
                 attached: BTreeMap::new(),
@@ -164,7 +169,9 @@ mod tests {
             // Amounts repeat, so a step may hold more machines than its share of distinct amounts.
             let most_alike = |of: fn(&(i128, i128)) -> i128| {
                 let mut counts = BTreeMap::new();
-                left.iter().for_each(|left| *counts.entry(of(left)).or_insert(0_usize) += 1);
+                for left in &left {
+                    *counts.entry(of(left)).or_insert(0_usize) += 1;
+                }
                 counts.into_values().max().unwrap_or(0)
             };
             prop_assert!(in_vain <= each * (most_alike(|left| left.0) + most_alike(|left| left.1)));

@@ -25,7 +25,7 @@ pub fn solve(problem: &Problem, options: &Options, keep_going: &dyn Fn() -> bool
             None => pods.push(Arc::clone(pod)),
         }
     }
-    let mut pass = Pass::prepare(problem, *options, pods, std::iter::empty());
+    let mut pass = Pass::prepare(problem, *options, &pods, std::iter::empty());
     let rounds = pass.run(keep_going);
     let mut results = pass.finish(&rounds);
     results.errors.extend(errors);
@@ -40,12 +40,7 @@ pub struct Prepared<'a>(Pass<'a>);
 impl<'a> Prepared<'a> {
     /// Prepares a problem whose pods are all in order.
     pub fn new(problem: &'a Problem, options: &Options) -> Self {
-        Self(Pass::prepare(
-            problem,
-            *options,
-            problem.pods.clone(),
-            std::iter::empty(),
-        ))
+        Self(Pass::prepare(problem, *options, &problem.pods, std::iter::empty()))
     }
 
     /// Only the solve; the answer comes from [`finish`](Self::finish).

@@ -68,17 +68,9 @@ impl Limits {
         if self.machines.is_some_and(|left| left < 0) {
             types.fill(0);
         }
-        if self.left.is_empty() {
-            return;
-        }
-        for at in 0..columns.types.len() {
-            let capacity = columns.capacity(at);
-            let affordable = |(place, left): &(usize, i128)| capacity.get(*place).copied().unwrap_or(0) <= *left;
-            if !self.left.iter().all(affordable)
-                && let Some(word) = types.get_mut(at / 64)
-            {
-                *word &= !(1 << (at % 64));
-            }
+        for (place, left) in &self.left {
+            let too_large = columns.largest_first(*place).take_while(|(_, amount)| amount > left);
+            too_large.for_each(|(at, _)| bits::remove(types, at));
         }
     }
 
@@ -87,8 +79,9 @@ impl Limits {
     /// Differs: the machine itself is taken off too, which makes the limit exact within a pass (scheduling 20-4).
     pub(super) fn take(&mut self, types: &[u64], columns: &Columns) {
         for (place, left) in &mut self.left {
-            let amounts = bits::iter(types).map(|at| columns.capacity(at).get(*place).copied().unwrap_or(0));
-            *left = left.saturating_sub(amounts.max().unwrap_or(0));
+            let mut largest = columns.largest_first(*place);
+            let largest = largest.find(|(at, _)| bits::contains(types, *at));
+            *left = left.saturating_sub(largest.map_or(0, |(_, amount)| amount));
         }
         self.machines = self.machines.map(|left| left - ONE);
     }

@@ -143,7 +143,7 @@ fn taints(pool: &Pool, of: impl Fn(&Pool) -> &Vec<karpenter::scheduling::Taint>)
 
 fn price_groups(claim: &NewClaim, scenario: &Scenario) -> Vec<PriceGroup> {
     let mut groups: Vec<PriceGroup> = Vec::new();
-    for kind in &claim.instance_types {
+    for kind in claim.instance_types.iter() {
         let price = kind.price(&claim.requirements, &scenario.problem.well_known);
         match groups.last_mut() {
             Some(last) if last.price == price => last.names.push(kind.name.clone()),

@@ -73,7 +73,7 @@ pub fn complaints(problem: &Problem, results: &Results) -> Vec<String> {
             there: Vec::new(),
             planned: claim.pods.iter().collect(),
         };
-        for kind in &claim.instance_types {
+        for kind in claim.instance_types.iter() {
             room(&seat, kind.allocatable(), &claim.requests, &mut found);
         }
         seats.push(seat);
@@ -117,7 +117,7 @@ fn each_once(problem: &Problem, results: &Results, found: &mut Vec<String>) {
 fn launches(at: usize, claim: &NewClaim, problem: &Problem, found: &mut Vec<String>) -> Vec<Possible> {
     let mut shapes = Vec::new();
     let wanted = claim.requirements.to_specs();
-    for kind in &claim.instance_types {
+    for kind in claim.instance_types.iter() {
         let mut any = false;
         for offering in kind
             .offerings

@@ -101,7 +101,7 @@ impl Plan {
 fn launch(dice: &mut Dice, name: &str, claim: &NewClaim, problem: &Problem) -> Node {
     let well_known = &problem.well_known;
     let mut launches: Vec<(&Arc<InstanceType>, &Offering)> = Vec::new();
-    for kind in &claim.instance_types {
+    for kind in claim.instance_types.iter() {
         let before = launches.len();
         launches.extend(
             kind.available(&claim.requirements, well_known)

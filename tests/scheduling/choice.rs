@@ -438,7 +438,7 @@ fn the_cheapest_of_all_that_match_is_launched_and_all_listed_match() {
             .find(|kind| Some(kind.name.as_str()) == world.label(0, TYPE))
             .unwrap();
         assert!((launched.offerings[0].price - cheapest).abs() < 1e-12);
-        for kind in &plan.new_claims[0].instance_types {
+        for kind in plan.new_claims[0].instance_types.iter() {
             for (key, value) in of_pool.iter().chain(*of_pod) {
                 assert!(
                     kind.requirements.get(key).unwrap().has(value),
@@ -475,7 +475,7 @@ fn every_listed_type_holds_all_pods_and_the_types_stay_as_they_were() {
             let plan = World::of(types.clone()).plan(&pods("p", 3, &[size(cpu, memory)]));
             let claim = &plan.new_claims[0];
             assert_eq!(plan.new_claims.len(), 1);
-            for kind in &claim.instance_types {
+            for kind in claim.instance_types.iter() {
                 assert!(claim.requests.fits(kind.allocatable()), "{}", kind.name);
             }
         }

@@ -32,6 +32,10 @@ impl Draws {
         usize::try_from(z % most as u64).unwrap()
     }
 
+    fn number(&mut self, most: usize) -> i64 {
+        i64::try_from(self.below(most)).unwrap()
+    }
+
     fn of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
@@ -71,10 +75,10 @@ fn pools(draws: &mut Draws) -> Vec<Pool> {
         ..Pool::default()
     }];
     if draws.sometimes(2) {
-        pools[0].limits = ResourceList::new().with("cpu", Quantity::units(4 * draws.below(10) as i64));
+        pools[0].limits = ResourceList::new().with("cpu", Quantity::units(4 * draws.number(10)));
     }
     if draws.sometimes(2) {
-        pools[0].limits.set("nodes", Quantity::units(draws.below(12) as i64));
+        pools[0].limits.set("nodes", Quantity::units(draws.number(12)));
     }
     if draws.sometimes(3) {
         pools[0].requirements = Requirements::from_iter([Requirement::new(
@@ -87,7 +91,7 @@ fn pools(draws: &mut Draws) -> Vec<Pool> {
         let effect = draws.of(&["NoSchedule", "PreferNoSchedule"]);
         pools.push(Pool {
             name: "tainted".to_owned(),
-            weight: draws.below(3) as i32,
+            weight: draws.of(&[0, 1, 2]),
             taints: vec![Taint::new("team", "a", effect)],
             instance_types: types,
             ..Pool::default()
@@ -98,7 +102,7 @@ fn pools(draws: &mut Draws) -> Vec<Pool> {
 
 fn node(at: usize, number: &mut usize, draws: &mut Draws) -> Node {
     let name = format!("node-{at:02}");
-    let cores = 1 + draws.below(6) as i64;
+    let cores = 1 + draws.number(6);
     let mut own: BTreeMap<String, String> = [
         (labels::HOSTNAME, name.clone()),
         (labels::ZONE, draws.of(&ZONES).to_owned()),
@@ -115,7 +119,7 @@ fn node(at: usize, number: &mut usize, draws: &mut Draws) -> Node {
     let own = Arc::new(own);
     let capacity = ResourceList::new()
         .with("cpu", Quantity::units(cores))
-        .with("memory", Quantity::bytes(2 * cores << 30))
+        .with("memory", Quantity::bytes((2 * cores) << 30))
         .with("pods", Quantity::units(10))
         .with("nodes", Quantity::units(1));
     let taints = if draws.sometimes(5) {

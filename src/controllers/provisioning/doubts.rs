@@ -230,7 +230,7 @@ mod tests {
             pods: Vec::new(),
             requirements: crate::scheduling::Requirements::default(),
             requests: crate::resources::ResourceList::default(),
-            instance_types: Vec::new(),
+            instance_types: std::sync::Arc::default(),
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
         }

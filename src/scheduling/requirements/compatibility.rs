@@ -58,6 +58,14 @@ impl Requirements {
         self.intersects(incoming)
     }
 
+    /// Whether [`compatible`](Self::compatible) finds nothing, without words.
+    pub fn is_compatible(&self, incoming: &Self, undefined: Undefined<'_>) -> bool {
+        incoming.iter().all(|theirs| match self.get(theirs.key()) {
+            Some(ours) => meets(ours, theirs),
+            None => theirs.allows_absence() || undefined.allows(theirs.key()),
+        })
+    }
+
     /// Whether every label that both sides mention has a value that satisfies both, or may be absent on both (scheduling 5-14).
     pub fn intersects(&self, incoming: &Self) -> Result<(), Incompatibility> {
         let clashes: Vec<String> = incoming

@@ -91,7 +91,8 @@ pub struct Spec {
 pub struct Requirement {
     key: Arc<str>,
     complement: bool,
-    values: BTreeSet<Arc<str>>,
+    /// Shared: claims of one kind have hundreds of instance types in common.
+    values: Arc<BTreeSet<Arc<str>>>,
     at_least: Option<i64>,
     at_most: Option<i64>,
     min_values: Option<u32>,
@@ -119,13 +120,13 @@ impl Requirement {
         let mut result = Self {
             key: Arc::from(labels::normalised(key.as_ref())),
             complement: !matches!(operator, Operator::In | Operator::DoesNotExist),
-            values: BTreeSet::new(),
+            values: Arc::default(),
             at_least: None,
             at_most: None,
             min_values: None,
         };
         match operator {
-            Operator::In | Operator::NotIn => result.values = values.collect(),
+            Operator::In | Operator::NotIn => result.values = Arc::new(values.collect()),
             Operator::Exists | Operator::DoesNotExist => {}
             Operator::Gt => match bound(values.next().as_deref()).checked_add(1) {
                 Some(least) => result.at_least = Some(least),
@@ -164,7 +165,7 @@ impl Requirement {
         Self {
             key,
             complement,
-            values,
+            values: Arc::new(values),
             at_least: bounds.0,
             at_most: bounds.1,
             min_values,
@@ -276,7 +277,7 @@ impl Requirement {
         let mut result = Self {
             key: Arc::clone(&self.key),
             complement: self.complement && other.complement,
-            values: BTreeSet::new(),
+            values: Arc::default(),
             at_least,
             at_most,
             min_values,
@@ -289,13 +290,14 @@ impl Requirement {
                 ..result
             };
         }
-        result.values = match (self.complement, other.complement) {
+        let mut values: BTreeSet<Arc<str>> = match (self.complement, other.complement) {
             (true, true) => self.values.union(&other.values).cloned().collect(),
             (true, false) => other.values.difference(&self.values).cloned().collect(),
             (false, true) => self.values.difference(&other.values).cloned().collect(),
             (false, false) => self.values.intersection(&other.values).cloned().collect(),
         };
-        result.values.retain(|value| within(at_least, at_most, value));
+        values.retain(|value| within(at_least, at_most, value));
+        result.values = Arc::new(values);
         if !result.complement {
             (result.at_least, result.at_most) = (None, None);
         }

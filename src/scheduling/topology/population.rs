@@ -118,7 +118,7 @@ impl Population {
     /// brings the rule.
     pub(in crate::scheduling) fn group(
         &self,
-        rule: Arc<Rule>,
+        rule: &Arc<Rule>,
         tolerations: &[Toleration],
         universe: &Universe,
         symbols: &mut Symbols,
@@ -127,14 +127,14 @@ impl Population {
             Kind::Spread => rule.filter.tolerations.as_deref(),
             _ => Some(tolerations),
         };
-        let mut group = Group::new(Arc::clone(&rule), universe.domains(rule.key, looked_at));
+        let mut group = Group::new(Arc::clone(rule), universe.domains(rule.key, looked_at));
         // An inverse group knows only the domains that machines could have: upstream looks at no node when it makes one.
         if rule.kind == Kind::InverseAntiAffinity {
             return group;
         }
         if rule.key != symbols.hostname() {
             for at in 0..self.places.len() {
-                if let Some(domain) = self.shown(at, &rule, symbols) {
+                if let Some(domain) = self.shown(at, rule, symbols) {
                     group.register(domain);
                 }
             }

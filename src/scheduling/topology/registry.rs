@@ -62,9 +62,7 @@ impl Registry {
         if rule.looks_at_taints() && !self.universe.is_open(rule.key) {
             self.brought.insert(id, tolerations.to_vec());
         }
-        let group = self
-            .population
-            .group(Arc::clone(&rule), tolerations, &self.universe, symbols);
+        let group = self.population.group(&rule, tolerations, &self.universe, symbols);
         self.groups.push(group);
         self.index.insert(rule, id);
         (id, true)
