@@ -3,7 +3,7 @@
 # Where cargo builds.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help generate build sandbox test test-quick lint fmt image chart-lint chart-template update-pricing control-plane conformance cross-check bench bench-resident bench-solve bench-what-if fuzz chart-golden chaos soak
+.PHONY: help generate build sandbox test test-quick lint fmt image chart-lint chart-template update-pricing control-plane conformance cross-check bench bench-resident bench-solve bench-what-if bench-instructions fuzz chart-golden chaos soak
 
 IMAGE ?= karpenter-provider-rackspace-spot:dev
 PLATFORMS ?= linux/amd64
@@ -76,6 +76,9 @@ bench-solve: ## measures the solver; JSON=FILE writes one object a line
 
 bench-what-if: ## measures disruption's questions about clusters of 200 and 2,000 machines
 	cargo bench --locked --bench what_if
+
+bench-instructions: ## counts the instructions of two fixed solves and compares them with what is recorded (needs valgrind)
+	benches/instructions/run
 
 fuzz: ## fuzzes what strangers write, each target for 60 s (FUZZ_SECONDS=n TARGETS="quantity cron"; needs a C++ compiler)
 	fuzz/run $(TARGETS)
