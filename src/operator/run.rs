@@ -104,7 +104,7 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), RunError> 
         checks,
         candidate,
         moments,
-    } = wiring::wire(parts, &mut tasks, &stop)?;
+    } = wiring::wire(&parts, &mut tasks, &stop)?;
 
     let metrics = metrics_routes(exposition, clock, profiling);
     serve(listeners, metrics, checks, &stop, &mut tasks).await?;

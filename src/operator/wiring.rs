@@ -20,9 +20,9 @@ use crate::api::RackspaceSpotNodeClass;
 use crate::clock::SharedClock;
 use crate::cloud::Provider;
 use crate::cloud::spot::{SpotProvider, Transport};
-use crate::cluster::{Cluster, Kind, Source};
+use crate::cluster::{Cluster, Doubt, Kind, Source};
 use crate::k8s::client::{ApiClient, Limits};
-use crate::k8s::cluster_task::{ClusterHandle, ClusterTask, NewClusterTask};
+use crate::k8s::cluster_task::{ClusterHandle, ClusterTask};
 use crate::k8s::election::Candidate;
 use crate::k8s::events::{Recorder, RecorderTask};
 use crate::k8s::hub::{Hub, HubHandle};
@@ -93,68 +93,33 @@ pub enum WiringError {
 }
 
 /// Makes the borders and starts every task; controllers wait until this process leads.
-pub(super) fn wire(parts: Parts, tasks: &mut Tasks, stop: &CancellationToken) -> Result<Wired, WiringError> {
+pub(super) fn wire(parts: &Parts, tasks: &mut Tasks, stop: &CancellationToken) -> Result<Wired, WiringError> {
     let queues = BorderMetrics::new(parts.exposition.registry())?;
-    let watching = watching(&parts);
+    let watching = watching(parts);
     let moments = Moments::default();
-    let (leadership, candidate) = candidacy(&parts, &queues);
-    let prices = parts.metrics.prices.clone();
-    let way: Arc<dyn Transport> = Arc::new(Fenced::new(Arc::clone(&parts.transport), leadership.clone()));
-    let provider = spot::provider(&parts.options.spot, &way, &parts.clock, parts.seed, prices);
-
-    let limits = Limits {
-        qps: f64::from(parts.options.kube_client_qps),
-        burst: parts.options.kube_client_burst,
-    };
-    let client = ApiClient::over(parts.kube, limits, queues.clone());
-    let kinds = watched(&parts.options);
-    let claim_of_node = Arc::clone(&provider);
-    let claim_of_node = Arc::new(move |labels: &_| claim_of_node.claim_of_node(labels));
-    let state = Cluster::new(kinds.sources(), claim_of_node, parts.clock.now());
-    let NewClusterTask {
-        task: cluster_task,
-        handle: cluster,
-        doubts,
-    } = ClusterTask::new(state, Arc::clone(&parts.clock), queues.clone());
-    let mut cluster_task = match watching {
-        Watching::Warm => cluster_task.quiet(),
-        Watching::Always | Watching::WhenLed => cluster_task,
-    };
-    let writer = Writer::new(
-        client.clone(),
-        leadership.clone(),
-        cluster.clone(),
-        kinds.clone(),
-        Arc::clone(&parts.clock),
-    );
-    let (recorder, recorder_task) = RecorderTask::new(client.clone(), Arc::clone(&parts.clock), queues.clone());
-    let hub = hub(&client, &kinds, &cluster, &recorder, &parts.clock, &queues);
-    let watches = hub.handle();
-    let borders = Borders {
-        client,
-        cluster,
-        hub: watches,
-        writer,
-        recorder,
-        queues,
-        provider,
-        metrics: parts.metrics,
-        solving: parts.solving,
-    };
+    let (leadership, candidate) = candidacy(parts, &queues);
+    let clock = Arc::clone(&parts.clock);
+    let (borders, mut unstarted) = borders(parts, queues, &leadership);
+    if watching == Watching::Warm {
+        unstarted.cluster = unstarted.cluster.quiet();
+    }
 
     let vitals = Vitals::default();
-    let mut starter = controllers::Starter::new(&borders, &mut cluster_task, tasks, stop, &moments.begun, &vitals);
-    controllers::start(&mut starter, &parts.options, &parts.clock, parts.seed);
-    tasks.spawn("event recorder", recorder_task.under(leadership).run(stop.clone()));
-    tasks.spawn("cluster state", cluster_task.run(stop.clone()));
+    let begun = &moments.begun;
+    let mut starter = controllers::Starter::new(&borders, &mut unstarted.cluster, tasks, stop, begun, &vitals);
+    controllers::start(&mut starter, &parts.options, &clock, parts.seed);
+    let recorder = unstarted.recorder.under(leadership);
+    tasks.spawn("event recorder", recorder.run(stop.clone()));
+    tasks.spawn("cluster state", unstarted.cluster.run(stop.clone()));
     let watched_from = moments.watched_from(watching);
     let (from, ended) = (watched_from.clone(), stop.clone());
+    let (hub, doubts) = (unstarted.hub, unstarted.doubts);
     tasks.spawn("watches", async move {
         if until(&from, &ended).await {
             hub.run(doubts, ended).await;
         }
     });
-    let watchdog = watchdog(&borders, vitals, &parts.clock);
+    let watchdog = watchdog(&borders, vitals, &clock);
     let trouble = watchdog.report();
     let ended = stop.clone();
     tasks.spawn("watchdog", async move {
@@ -168,7 +133,7 @@ pub(super) fn wire(parts: Parts, tasks: &mut Tasks, stop: &CancellationToken) ->
         hub: borders.hub.clone(),
         cluster: borders.cluster.clone(),
         provider: Arc::clone(&borders.provider),
-        clock: Arc::clone(&parts.clock),
+        clock,
     };
     tasks.spawn("standing by", stand_by.run(stop.clone()));
     let mut checks = checks(&borders, watching, &moments, tasks, stop);
@@ -179,6 +144,60 @@ pub(super) fn wire(parts: Parts, tasks: &mut Tasks, stop: &CancellationToken) ->
         candidate,
         moments,
     })
+}
+
+/// The tasks behind the borders, before they run.
+struct Unstarted {
+    cluster: ClusterTask,
+    recorder: RecorderTask,
+    hub: Hub,
+    doubts: tokio::sync::mpsc::Receiver<Doubt>,
+}
+
+/// What controllers act through, and the tasks that it stands for.
+fn borders(parts: &Parts, queues: BorderMetrics, leadership: &Leadership) -> (Borders, Unstarted) {
+    let prices = parts.metrics.prices.clone();
+    let way: Arc<dyn Transport> = Arc::new(Fenced::new(Arc::clone(&parts.transport), leadership.clone()));
+    let provider = spot::provider(&parts.options.spot, &way, &parts.clock, parts.seed, prices);
+
+    let limits = Limits {
+        qps: f64::from(parts.options.kube_client_qps),
+        burst: parts.options.kube_client_burst,
+    };
+    let client = ApiClient::over(parts.kube.clone(), limits, queues.clone());
+    let kinds = watched(&parts.options);
+    let claim_of_node = Arc::clone(&provider);
+    let claim_of_node = Arc::new(move |labels: &_| claim_of_node.claim_of_node(labels));
+    let state = Cluster::new(kinds.sources(), claim_of_node, parts.clock.now());
+    let made = ClusterTask::new(state, Arc::clone(&parts.clock), queues.clone());
+    let cluster = made.handle;
+    let writer = Writer::new(
+        client.clone(),
+        leadership.clone(),
+        cluster.clone(),
+        kinds.clone(),
+        Arc::clone(&parts.clock),
+    );
+    let (recorder, recorder_task) = RecorderTask::new(client.clone(), Arc::clone(&parts.clock), queues.clone());
+    let hub = hub(&client, &kinds, &cluster, &recorder, &parts.clock, &queues);
+    let unstarted = Unstarted {
+        cluster: made.task,
+        recorder: recorder_task,
+        doubts: made.doubts,
+        hub,
+    };
+    let borders = Borders {
+        client,
+        cluster,
+        hub: unstarted.hub.handle(),
+        writer,
+        recorder,
+        queues,
+        provider,
+        metrics: parts.metrics.clone(),
+        solving: parts.solving,
+    };
+    (borders, unstarted)
 }
 
 fn watchdog(borders: &Borders, vitals: Vitals, clock: &SharedClock) -> Watchdog {

@@ -72,7 +72,7 @@ struct Hold {
 
 /// What a look at the lease came to.
 enum Look {
-    Held(Hold),
+    Held(Box<Hold>),
     /// Somebody else has it; worth another look then.
     NotYet(Instant),
 }
@@ -150,7 +150,7 @@ impl Candidate {
             let patience = self.patience();
             let now = Instant::now();
             let again = match tokio::time::timeout(patience, self.look()).await {
-                Ok(Ok(Look::Held(hold))) if Instant::now() < self.deadline(&hold) => return hold,
+                Ok(Ok(Look::Held(hold))) if Instant::now() < self.deadline(&hold) => return *hold,
                 // won, but the answer took as long as a term: renewed by the next look
                 Ok(Ok(Look::Held(_))) => now,
                 Ok(Ok(Look::NotYet(until))) => until.min(Instant::now() + self.settings.terms.look_every()),
@@ -194,7 +194,7 @@ impl Candidate {
             None => self.place.create(&next).await,
         };
         match taken {
-            Ok(lease) => Ok(Look::Held(Hold { lease, sent })),
+            Ok(lease) => Ok(Look::Held(Box::new(Hold { lease, sent }))),
             Err(error) if is_beaten(&error) => Ok(Look::NotYet(Instant::now() + terms.lease)),
             Err(error) => Err(error),
         }
