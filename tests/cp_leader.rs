@@ -23,10 +23,11 @@ use process::{Replica, Terms, signal};
 use sandbox::machines::{Fleet, MachineOptions};
 use sandbox::spot::{Admin, Options, Spot, http_sender};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use story::Scenery;
 use support::controlplane::ControlPlane;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 fn real() -> bool {

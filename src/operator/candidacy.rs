@@ -86,7 +86,11 @@ mod tests {
             unique: uuid::Uuid::from_u128(7),
             namespace: pod.map(str::to_owned),
         };
-        Candidacy::of(&Options::read([], &environment).unwrap(), &whoami)
+        Candidacy::of(&options(&environment), &whoami)
+    }
+
+    fn options(environment: &Environment) -> Options {
+        Options::read([], environment).unwrap()
     }
 
     fn lease(candidacy: Candidacy) -> LeaseSettings {

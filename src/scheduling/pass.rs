@@ -22,6 +22,7 @@ use super::topology::population::Population;
 use super::topology::rules::{self, Carrier};
 use super::topology::universe::Universe;
 use super::topology::{Registry, group::Rule};
+use crate::resources::ResourceList;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -269,7 +270,7 @@ fn places(problem: &Problem, movable: &[Arc<Pod>]) -> Places {
     let mut places = Places::default();
     let nodes = problem.nodes.iter().map(|node| &node.allocatable);
     let limits = problem.pools.iter().map(|pool| &pool.limits);
-    for (name, _) in nodes.chain(limits).flat_map(|list| list.iter()) {
+    for (name, _) in nodes.chain(limits).flat_map(ResourceList::iter) {
         places.place(name);
     }
     let types = problem.pools.iter().flat_map(|pool| pool.instance_types.iter());

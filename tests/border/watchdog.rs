@@ -20,7 +20,7 @@ struct Guarded {
     running: JoinHandle<()>,
 }
 
-async fn guarded(world: World) -> Guarded {
+fn guarded(world: World) -> Guarded {
     let cluster = world.cluster.clone();
     guarded_with(world, cluster)
 }
@@ -87,7 +87,7 @@ fn queue(mode: Mode) -> Queue<&'static str> {
 
 #[tokio::test(start_paused = true)]
 async fn a_quiet_cluster_raises_no_alarm() {
-    let guarded = guarded(World::start().await).await;
+    let guarded = guarded(World::start().await);
     guarded.vitals.add(Busy::default().vital("provisioner"));
     seconds(3_600).await;
     assert_eq!(guarded.report.trouble(), None);
@@ -98,7 +98,7 @@ async fn a_quiet_cluster_raises_no_alarm() {
 async fn a_watch_that_falls_silent_is_named_listed_again_and_forgiven() {
     // no bookmarks, and nothing happens: like a connection that leads nowhere any more
     let world = World::start_with(|options| options.bookmark_every = Duration::from_hours(24)).await;
-    let guarded = guarded(world).await;
+    let guarded = guarded(world);
     let lists = guarded.lists_of("pods");
     let (words, took) = guarded.noticed().await;
     assert!(words.contains("watch Pod: silent for"), "{words}");
@@ -114,7 +114,7 @@ async fn a_watch_that_falls_silent_is_named_listed_again_and_forgiven() {
 #[tokio::test(start_paused = true)]
 async fn a_watcher_that_does_not_even_list_again_ends_the_process() {
     let world = World::start().await;
-    let guarded = guarded(world).await;
+    let guarded = guarded(world);
     // the watchers are gone, and nobody says so
     guarded.world.stop_watching();
     let (words, _) = guarded.noticed().await;
@@ -126,7 +126,7 @@ async fn a_watcher_that_does_not_even_list_again_ends_the_process() {
 #[tokio::test(start_paused = true)]
 async fn a_reconcile_that_does_not_come_back_is_named_within_a_minute_and_in_the_end_ends_the_process() {
     for mode in [Mode::Inline, Mode::Spawned] {
-        let guarded = guarded(World::start().await).await;
+        let guarded = guarded(World::start().await);
         let queue = queue(mode);
         guarded.vitals.add(queue.vital());
         seconds(600).await;
@@ -147,7 +147,7 @@ async fn a_reconcile_that_does_not_come_back_is_named_within_a_minute_and_in_the
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_whose_keys_nobody_takes_is_named_within_a_minute_and_ends_the_process() {
-    let guarded = guarded(World::start().await).await;
+    let guarded = guarded(World::start().await);
     let queue = queue(Mode::Inline);
     guarded.vitals.add(queue.vital());
     let loop_ = tokio::spawn(queue.clone().run(Arc::new(Stuck), CancellationToken::new()));
@@ -166,7 +166,7 @@ async fn a_queue_whose_keys_nobody_takes_is_named_within_a_minute_and_ends_the_p
 
 #[tokio::test(start_paused = true)]
 async fn a_loop_that_hangs_in_a_run_is_named_within_a_minute() {
-    let guarded = guarded(World::start().await).await;
+    let guarded = guarded(World::start().await);
     let busy = Busy::default();
     guarded.vitals.add(busy.vital("disruption"));
     let run = busy.begin();

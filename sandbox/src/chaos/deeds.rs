@@ -127,57 +127,34 @@ const DEAR: Price = Price::micros(1_000_000);
 /// Does a deed to the platform; weather, apps, people and kills are not its business. Says what follows from it.
 pub(super) fn to_platform(deed: &Deed, world: &World, foreign: &Foreign) -> Later {
     let pools = || {
-        world
-            .pools()
-            .into_iter()
-            .filter(|pool| !foreign.owns_pool(pool))
-            .collect::<Vec<_>>()
+        let all = world.pools().into_iter();
+        all.filter(|pool| !foreign.owns_pool(pool)).collect::<Vec<_>>()
     };
     let control = |control: Control| world.spot().with(|platform| platform.control(control));
+    let to_one = |pick: &Pick, what: fn(String) -> Control| {
+        if let Some(pool) = pick.of(pools()) {
+            control(what(pool));
+        }
+    };
     match deed {
-        Deed::Vanish(pick) => pick
-            .of(pools())
-            .into_iter()
-            .for_each(|pool| control(Control::VanishPool { pool })),
-        Deed::RemoveKeys(pick) => pick
-            .of(pools())
-            .into_iter()
-            .for_each(|pool| control(Control::RemoveKeys { pool })),
-        Deed::WipeLabels(pick) => pick
-            .of(pools())
-            .into_iter()
-            .for_each(|pool| control(Control::WipeLabels { pool })),
-        Deed::Preempt(pick) => pick
-            .of(pools())
-            .into_iter()
-            .for_each(|pool| control(Control::Preempt { pool })),
-        Deed::Kill(pick) => pick
-            .of(pools())
-            .into_iter()
-            .for_each(|pool| control(Control::Kill { pool })),
+        Deed::Vanish(pick) => to_one(pick, |pool| Control::VanishPool { pool }),
+        Deed::RemoveKeys(pick) => to_one(pick, |pool| Control::RemoveKeys { pool }),
+        Deed::WipeLabels(pick) => to_one(pick, |pool| Control::WipeLabels { pool }),
+        Deed::Preempt(pick) => to_one(pick, |pool| Control::Preempt { pool }),
+        Deed::Kill(pick) => to_one(pick, |pool| Control::Kill { pool }),
         Deed::EndTokens => control(Control::EndTokens),
         Deed::RevokeToken(lasts) => {
             control(Control::RevokeToken);
             return vec![(*lasts, After::RestoreToken)];
         }
         Deed::Sicken(pick, sick) => {
-            let Some(pool) = pick.of(pools()) else {
-                return Later::new();
-            };
-            control(Control::SetSick {
-                pool: pool.clone(),
-                sick: true,
-            });
-            if let Sick::For(lasts) = sick {
-                return vec![(*lasts, After::Heal(pool))];
-            }
+            return pick
+                .of(pools())
+                .map_or_else(Later::new, |pool| sicken(world, pool, sick));
         }
         Deed::Spike(pick, lasts) => {
             let class = pick.of(pools()).and_then(|pool| class_of(world, &pool));
-            return class
-                .into_iter()
-                .flat_map(|class| spike(world, &class, *lasts))
-                .collect();
+            return class.map_or_else(Later::new, |class| spike(world, &class, *lasts));
         }
         Deed::SpikeEverything(lasts) => {
             let classes = world
@@ -186,21 +163,36 @@ pub(super) fn to_platform(deed: &Deed, world: &World, foreign: &Foreign) -> Late
             return classes.iter().flat_map(|class| spike(world, class, *lasts)).collect();
         }
         Deed::SellOut(pick, lasts) => {
-            let Some(class) = pick.of(pools()).and_then(|pool| class_of(world, &pool)) else {
-                return Later::new();
-            };
-            let stock = world
-                .spot()
-                .with(|platform| platform.market_of(&class).map_or(0, |market| market.stock));
-            control(Control::SetStock {
-                class: class.clone(),
-                stock: 0,
-            });
-            return vec![(*lasts, After::Stock(class, stock))];
+            let class = pick.of(pools()).and_then(|pool| class_of(world, &pool));
+            return class.map_or_else(Later::new, |class| sell_out(world, class, *lasts));
         }
         _ => {}
     }
     Later::new()
+}
+
+fn sicken(world: &World, pool: String, sick: &Sick) -> Later {
+    let control = Control::SetSick {
+        pool: pool.clone(),
+        sick: true,
+    };
+    world.spot().with(|platform| platform.control(control));
+    match sick {
+        Sick::For(lasts) => vec![(*lasts, After::Heal(pool))],
+        Sick::ForGood => Later::new(),
+    }
+}
+
+fn sell_out(world: &World, class: String, lasts: Duration) -> Later {
+    let stock = world.spot().with(|platform| {
+        let stock = platform.market_of(&class).map_or(0, |market| market.stock);
+        platform.control(Control::SetStock {
+            class: class.clone(),
+            stock: 0,
+        });
+        stock
+    });
+    vec![(lasts, After::Stock(class, stock))]
 }
 
 fn class_of(world: &World, pool: &str) -> Option<String> {
@@ -221,7 +213,7 @@ fn spike(world: &World, class: &str, lasts: Duration) -> Later {
         platform.control(Control::SetMarket {
             class: class.into(),
             price: DEAR,
-        })
+        });
     });
     vec![(lasts, After::Price(class.into(), before))]
 }

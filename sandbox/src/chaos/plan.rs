@@ -171,17 +171,19 @@ fn settings(seed: u64) -> Settings {
     ]
 }
 
+/// Draws what happens at a moment.
+type Maker<'a> = &'a mut dyn FnMut(&mut Draw, &mut Vec<(Duration, Deed)>, Duration);
+
 fn deeds(seed: u64, troubles: Troubles, apps: &[App], length: Duration) -> Vec<(Duration, Deed)> {
     let mut deeds = Vec::new();
     let seconds = length.as_secs();
-    let mut add =
-        |part: &str, least: u64, most: u64, make: &mut dyn FnMut(&mut Draw, &mut Vec<(Duration, Deed)>, Duration)| {
-            let mut draw = Draw::of(seed, part);
-            for _ in 0..draw.between(least, most) {
-                let at = draw.seconds(5, seconds);
-                make(&mut draw, &mut deeds, at);
-            }
-        };
+    let mut add = |part: &str, least: u64, most: u64, make: Maker<'_>| {
+        let mut draw = Draw::of(seed, part);
+        for _ in 0..draw.between(least, most) {
+            let at = draw.seconds(5, seconds);
+            make(&mut draw, &mut deeds, at);
+        }
+    };
     if troubles.api {
         add("api", 1, 3, &mut |draw, deeds, at| {
             spell(
@@ -209,7 +211,7 @@ fn deeds(seed: u64, troubles: Troubles, apps: &[App], length: Duration) -> Vec<(
     }
     if troubles.apps {
         add("scale", 1, 6, &mut |draw, deeds, at| {
-            deeds.extend(app(draw, apps).map(|deed| (at, deed)))
+            deeds.extend(app(draw, apps).map(|deed| (at, deed)));
         });
     }
     if troubles.hands {

@@ -94,7 +94,7 @@ async fn live(seed: u64, days: u32, bytes: &dyn Fn() -> u64, say: &mut dyn FnMut
             }
             () = today => {}
         }
-        world.spot().with(|platform| platform.close_ledger());
+        world.spot().with(crate::spot::Platform::close_ledger);
         let sample = count(&world, &operator, day, bytes).await;
         say(&sample);
         samples.push(sample);
@@ -275,6 +275,9 @@ fn number(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
+/// What of a sample is looked at.
+type Measure = fn(&Sample) -> u64;
+
 /// What is larger at its most in the last third of the days than in the third before it.
 fn growth(samples: &[Sample]) -> Vec<String> {
     let third = (samples.len() / 3).max(1);
@@ -283,13 +286,13 @@ fn growth(samples: &[Sample]) -> Vec<String> {
     if before.is_empty() || last.is_empty() {
         return Vec::new();
     }
-    let counts: [(&str, fn(&Sample) -> u64, u64); 4] = [
+    let counts: [(&str, Measure, u64); 4] = [
         ("allocated bytes", |sample| sample.bytes, 256 << 10),
         ("metric series", |sample| sample.series, 20),
         ("queued keys", |sample| sample.queued, 5),
         ("objects", |sample| sample.objects, 20),
     ];
-    let most = |samples: &[Sample], of: fn(&Sample) -> u64| samples.iter().map(of).max().unwrap_or_default();
+    let most = |samples: &[Sample], of: Measure| samples.iter().map(of).max().unwrap_or_default();
     let grown = counts.into_iter().filter_map(|(what, of, slack)| {
         let (then, now) = (most(before, of), most(last, of));
         let allowed = then.saturating_add(then / 100 * TOLERATED).saturating_add(slack);

@@ -117,7 +117,9 @@ impl<'a> Trial<'a> {
             started: world.now(),
             world,
         };
-        refused.into_iter().for_each(|words| trial.inspector.note(words));
+        for words in refused {
+            trial.inspector.note(words);
+        }
         for (after, deed) in &plan.deeds {
             trial.put(now + *after, Step::Deed(deed.clone()));
         }
@@ -243,7 +245,9 @@ impl<'a> Trial<'a> {
                     self.clear_since = None;
                     let (traffic, wrong) = operator.stop().await;
                     self.traffic.add(&traffic);
-                    wrong.into_iter().for_each(|words| self.inspector.note(words));
+                    if let Some(words) = wrong {
+                        self.inspector.note(words);
+                    }
                     self.put(Instant::now() + *away, Step::Revive);
                 }
             }
@@ -406,7 +410,9 @@ impl<'a> Trial<'a> {
         if let Some(operator) = self.operator.take() {
             let (traffic, wrong) = operator.stop().await;
             self.traffic.add(&traffic);
-            wrong.into_iter().for_each(|words| self.inspector.note(words));
+            if let Some(words) = wrong {
+                self.inspector.note(words);
+            }
         }
         self.look();
     }

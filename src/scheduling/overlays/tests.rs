@@ -56,6 +56,7 @@ fn pool(name: &str, kinds: &[Arc<InstanceType>]) -> Pool {
 }
 
 /// An overlay of weight 10: its requirements as key, operator and values, and what else its spec says.
+#[allow(clippy::needless_pass_by_value, reason = "most are literals")]
 fn overlay(name: &str, requirements: &[(&str, &str, &[&str])], more: Value) -> NodeOverlay {
     let requirements: Vec<Value> = requirements
         .iter()
