@@ -254,6 +254,14 @@ impl Provider for FakeProvider {
         &self.kinds
     }
 
+    fn well_known_labels(&self) -> &[&'static str] {
+        &["fake.example/zone"]
+    }
+
+    fn overwritten_labels(&self) -> &[&'static str] {
+        &[]
+    }
+
     async fn instance_types(&self, _pool: &NodePool) -> Result<InstanceTypes, CloudError> {
         Ok(Arc::clone(&self.lock().types))
     }

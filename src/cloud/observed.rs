@@ -6,18 +6,15 @@
 //! A decorator: each controller gets its own, with its name in the `controller` label. Differs: the Go Rackspace provider was never decorated, so
 //! its users saw neither series.
 
-use crate::api::{NodeClaim, NodeClassKind, NodePool};
+use crate::api::{NodeClaim, NodePool};
 use crate::cloud::error::CloudError;
 use crate::cloud::provider::{
-    Accepted, Deletion, InstanceTypes, MachineIdentity, MachineList, MachineState, Provider, RepairPolicy,
+    Accepted, Deletion, InstanceTypes, MachineIdentity, MachineList, MachineState, Provider, passed_on_to_inner,
 };
-use crate::scheduling::CapacityType;
 use crate::telemetry::{CallLabels, CloudProviderMetrics};
 use async_trait::async_trait;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// How long the state of a machine is waited for: it is asked for every few seconds anyway.
@@ -86,24 +83,10 @@ fn given_up(method: &'static str, limit: Duration) -> CloudError {
 
 #[async_trait]
 impl Provider for Observed {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn node_class_kinds(&self) -> &[NodeClassKind] {
-        self.inner.node_class_kinds()
-    }
-
-    fn well_known_labels(&self) -> &[&'static str] {
-        self.inner.well_known_labels()
-    }
+    passed_on_to_inner!();
 
     async fn instance_types(&self, pool: &NodePool) -> Result<InstanceTypes, CloudError> {
         self.count("GetInstanceTypes", self.inner.instance_types(pool)).await
-    }
-
-    fn catalogue_revision(&self) -> watch::Receiver<u64> {
-        self.inner.catalogue_revision()
     }
 
     async fn create(&self, claim: &NodeClaim) -> Result<Accepted, CloudError> {
@@ -122,32 +105,8 @@ impl Provider for Observed {
         self.count("List", self.inner.list()).await
     }
 
-    fn launch_timeout(&self, claim: &NodeClaim) -> Duration {
-        self.inner.launch_timeout(claim)
-    }
-
-    fn registration_timeout(&self, claim: &NodeClaim) -> Duration {
-        self.inner.registration_timeout(claim)
-    }
-
     async fn drifted(&self, claim: &NodeClaim) -> Result<Option<String>, CloudError> {
         self.count("IsDrifted", self.inner.drifted(claim)).await
-    }
-
-    fn repair_policies(&self) -> &[RepairPolicy] {
-        self.inner.repair_policies()
-    }
-
-    fn did_not_deliver(&self, instance_type: &str, capacity_type: CapacityType) {
-        self.inner.did_not_deliver(instance_type, capacity_type);
-    }
-
-    fn claim_of_node(&self, node_labels: &BTreeMap<String, String>) -> Option<String> {
-        self.inner.claim_of_node(node_labels)
-    }
-
-    fn readiness(&self) -> Result<(), String> {
-        self.inner.readiness()
     }
 }
 
@@ -174,21 +133,16 @@ mod tests {
     }
 
     /// A cloud that never answers.
-    struct Silent(FakeProvider);
+    struct Silent {
+        inner: FakeProvider,
+    }
 
     #[async_trait]
     impl Provider for Silent {
-        fn name(&self) -> &'static str {
-            self.0.name()
-        }
-        fn node_class_kinds(&self) -> &[NodeClassKind] {
-            self.0.node_class_kinds()
-        }
+        passed_on_to_inner!();
+
         async fn instance_types(&self, _pool: &NodePool) -> Result<InstanceTypes, CloudError> {
             std::future::pending().await
-        }
-        fn catalogue_revision(&self) -> watch::Receiver<u64> {
-            self.0.catalogue_revision()
         }
         async fn create(&self, _claim: &NodeClaim) -> Result<Accepted, CloudError> {
             std::future::pending().await
@@ -202,31 +156,17 @@ mod tests {
         async fn list(&self) -> Result<MachineList, CloudError> {
             std::future::pending().await
         }
-        fn launch_timeout(&self, claim: &NodeClaim) -> Duration {
-            self.0.launch_timeout(claim)
-        }
-        fn registration_timeout(&self, claim: &NodeClaim) -> Duration {
-            self.0.registration_timeout(claim)
-        }
         async fn drifted(&self, _claim: &NodeClaim) -> Result<Option<String>, CloudError> {
             std::future::pending().await
-        }
-        fn repair_policies(&self) -> &[RepairPolicy] {
-            self.0.repair_policies()
-        }
-        fn did_not_deliver(&self, _instance_type: &str, _capacity_type: CapacityType) {}
-        fn claim_of_node(&self, _node_labels: &BTreeMap<String, String>) -> Option<String> {
-            None
-        }
-        fn readiness(&self) -> Result<(), String> {
-            Ok(())
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_cloud_that_never_answers_holds_nobody_up_for_long() {
         let metrics = CloudProviderMetrics::new(&Exposition::new()).unwrap();
-        let silent = Arc::new(Silent(FakeProvider::new(Vec::new())));
+        let silent = Arc::new(Silent {
+            inner: FakeProvider::new(Vec::new()),
+        });
         let provider = Observed::new(silent, metrics, "nodeclaim.lifecycle");
         let started = Instant::now();
         let error = provider.get(&MachineIdentity::default()).await.unwrap_err();

@@ -3,19 +3,17 @@
 //! A decorator that exists only while the gate NodeOverlay is on. Types of a pool that the overlay controller has not looked at yet are not handed
 //! out (scheduling 26-8). The cloud itself hears nothing of overlays: what they add is taken off what it is asked for and put on what it promises.
 
-use crate::api::{NodeClaim, NodeClassKind, NodePool};
+use crate::api::{NodeClaim, NodePool};
 use crate::cloud::error::CloudError;
 use crate::cloud::provider::{
-    Accepted, Deletion, InstanceTypes, MachineIdentity, MachineList, MachineState, Provider, RepairPolicy,
+    Accepted, Deletion, InstanceTypes, MachineIdentity, MachineList, MachineState, Provider, passed_on_to_inner,
 };
 use crate::resources::ResourceList;
 use crate::scheduling::overlays::Overlays;
-use crate::scheduling::{CapacityType, Pool, WellKnownLabels};
+use crate::scheduling::{Pool, WellKnownLabels};
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use tokio::sync::watch;
 
 /// What was made of a pool's types, and from what.
 #[derive(Debug, Clone)]
@@ -70,10 +68,11 @@ pub struct Overlaid {
 impl Overlaid {
     /// Shows the types of `inner` as the store's overlays make them.
     pub fn new(inner: Arc<dyn Provider>, store: Arc<OverlayStore>) -> Self {
+        let well_known = WellKnownLabels::with(inner.well_known_labels().iter().copied());
         Self {
             inner,
             store,
-            well_known: WellKnownLabels::default(),
+            well_known,
         }
     }
 
@@ -87,13 +86,7 @@ impl Overlaid {
 
 #[async_trait]
 impl Provider for Overlaid {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn node_class_kinds(&self) -> &[NodeClassKind] {
-        self.inner.node_class_kinds()
-    }
+    passed_on_to_inner!();
 
     async fn instance_types(&self, pool: &NodePool) -> Result<InstanceTypes, CloudError> {
         let types = self.inner.instance_types(pool).await?;
@@ -118,10 +111,6 @@ impl Provider for Overlaid {
             state.made.insert(name.to_owned(), entry);
         }
         Ok(made)
-    }
-
-    fn catalogue_revision(&self) -> watch::Receiver<u64> {
-        self.inner.catalogue_revision()
     }
 
     async fn create(&self, claim: &NodeClaim) -> Result<Accepted, CloudError> {
@@ -150,32 +139,8 @@ impl Provider for Overlaid {
         self.inner.list().await
     }
 
-    fn launch_timeout(&self, claim: &NodeClaim) -> Duration {
-        self.inner.launch_timeout(claim)
-    }
-
-    fn registration_timeout(&self, claim: &NodeClaim) -> Duration {
-        self.inner.registration_timeout(claim)
-    }
-
     async fn drifted(&self, claim: &NodeClaim) -> Result<Option<String>, CloudError> {
         self.inner.drifted(claim).await
-    }
-
-    fn repair_policies(&self) -> &[RepairPolicy] {
-        self.inner.repair_policies()
-    }
-
-    fn did_not_deliver(&self, instance_type: &str, capacity_type: CapacityType) {
-        self.inner.did_not_deliver(instance_type, capacity_type);
-    }
-
-    fn claim_of_node(&self, node_labels: &BTreeMap<String, String>) -> Option<String> {
-        self.inner.claim_of_node(node_labels)
-    }
-
-    fn readiness(&self) -> Result<(), String> {
-        self.inner.readiness()
     }
 }
 
@@ -186,7 +151,7 @@ mod tests {
     use crate::cloud::fake::FakeProvider;
     use crate::resources::{Quantity, names};
     use crate::scheduling::overlays::evaluate;
-    use crate::scheduling::{InstanceType, Offering, Overhead, Requirement, labels};
+    use crate::scheduling::{CapacityType, InstanceType, Offering, Overhead, Requirement, labels};
     use serde_json::json;
 
     fn kind() -> InstanceType {
@@ -246,6 +211,17 @@ mod tests {
         assert_eq!(price("p").await.unwrap().to_bits(), 2.0_f64.to_bits());
         assert_eq!(price("q").await.unwrap().to_bits(), 1.0_f64.to_bits());
         assert!(matches!(price("new").await, Err(CloudError::NotEvaluated { pool }) if pool == "new"));
+    }
+
+    // scheduling 6-1: without them a pod whose volume exists gets no machine while the gate is on
+    #[tokio::test]
+    async fn labels_that_only_this_cloud_knows_stay_known() {
+        let (overlaid, _) = overlaid().await;
+        assert_eq!(
+            overlaid.well_known_labels(),
+            FakeProvider::new(Vec::new()).well_known_labels()
+        );
+        assert!(!overlaid.well_known_labels().is_empty());
     }
 
     #[tokio::test]

@@ -172,6 +172,56 @@ pub struct RepairPolicy {
     pub toleration: Duration,
 }
 
+/// The questions that a decorator passes on as they are to `self.inner`: each is written here once, so that none is forgotten by one of them.
+macro_rules! passed_on_to_inner {
+    () => {
+        fn name(&self) -> &'static str {
+            self.inner.name()
+        }
+
+        fn node_class_kinds(&self) -> &[crate::api::NodeClassKind] {
+            self.inner.node_class_kinds()
+        }
+
+        fn well_known_labels(&self) -> &[&'static str] {
+            self.inner.well_known_labels()
+        }
+
+        fn overwritten_labels(&self) -> &[&'static str] {
+            self.inner.overwritten_labels()
+        }
+
+        fn catalogue_revision(&self) -> tokio::sync::watch::Receiver<u64> {
+            self.inner.catalogue_revision()
+        }
+
+        fn launch_timeout(&self, claim: &NodeClaim) -> std::time::Duration {
+            self.inner.launch_timeout(claim)
+        }
+
+        fn registration_timeout(&self, claim: &NodeClaim) -> std::time::Duration {
+            self.inner.registration_timeout(claim)
+        }
+
+        fn repair_policies(&self) -> &[crate::cloud::RepairPolicy] {
+            self.inner.repair_policies()
+        }
+
+        fn did_not_deliver(&self, instance_type: &str, capacity_type: crate::scheduling::CapacityType) {
+            self.inner.did_not_deliver(instance_type, capacity_type);
+        }
+
+        fn claim_of_node(&self, node_labels: &std::collections::BTreeMap<String, String>) -> Option<String> {
+            self.inner.claim_of_node(node_labels)
+        }
+
+        fn readiness(&self) -> Result<(), String> {
+            self.inner.readiness()
+        }
+    };
+}
+pub(super) use passed_on_to_inner;
+
 /// A cloud, as the core sees it.
 #[async_trait]
 pub trait Provider: Send + Sync + 'static {
@@ -182,9 +232,10 @@ pub trait Provider: Send + Sync + 'static {
     fn node_class_kinds(&self) -> &[NodeClassKind];
 
     /// Label keys beyond Karpenter's own that pods and volumes may ask for; every instance type defines them (scheduling 6-1).
-    fn well_known_labels(&self) -> &[&'static str] {
-        &[]
-    }
+    fn well_known_labels(&self) -> &[&'static str];
+
+    /// Label keys that the cloud writes on each Node with values of its own, whatever the claim says: a pod cannot ask for them.
+    fn overwritten_labels(&self) -> &[&'static str];
 
     /// Instance types on offer for the pool, overlaid with what was measured, ordered by name.
     async fn instance_types(&self, pool: &NodePool) -> Result<InstanceTypes, CloudError>;

@@ -52,11 +52,12 @@ enum Saved {
 impl Overlaying {
     /// Judges by the types of `bare`, which no overlay has changed, and fills the store.
     pub fn new(kit: Kit, bare: Arc<dyn Provider>, store: Arc<OverlayStore>) -> Self {
+        let well_known = WellKnownLabels::with(bare.well_known_labels().iter().copied());
         Self {
             kit,
             bare,
             store,
-            well_known: WellKnownLabels::default(),
+            well_known,
             last: Mutex::default(),
         }
     }

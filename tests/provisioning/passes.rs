@@ -196,3 +196,28 @@ async fn a_claim_that_waits_for_its_server_holds_up_nobody() {
     assert_eq!(inside.lives().len(), 4, "the waiting pod is not bought for again");
     inside.end().await;
 }
+
+// surface T18
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_asks_for_a_label_that_the_platform_overwrites_is_told_and_not_bought_for() {
+    let pool = node_pool("default", &of_classes("spot", &[LARGE]), &json!({}));
+    let inside = with_pools(7, &[pool]).await;
+    let selects = json!({ "nodeSelector": { "node.kubernetes.io/instance-type": LARGE } });
+    inside.apply(&[deployment("web", 1, "1", &selects)]).await;
+    inside.world.pass(5 * MINUTE).await;
+    assert_eq!(inside.lives().len(), 0, "{:#?}", inside.lives());
+    let pod = inside.world.values("pods")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let told = inside.told("FailedScheduling", &pod);
+    assert!(
+        told.iter()
+            .any(|text| text.contains("overwrites label node.kubernetes.io/instance-type")),
+        "{told:?}"
+    );
+    // the way that the Event names
+    inside.apply(&[deployment("api", 1, "1", &on_pool("default"))]).await;
+    inside.until("the pod runs", LIMIT, |world| world.bound() == 1).await;
+    inside.end().await;
+}

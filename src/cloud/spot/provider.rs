@@ -4,6 +4,7 @@
 //! `labels` what is written where. Called through the trait by the lifecycle, termination and garbage controllers; the NodeClass, pricing and
 //! capacity controllers use the additional methods.
 
+use crate::api::labels::INSTANCE_TYPE;
 use crate::api::{NodeClaim, NodeClassKind, NodePool, nodeclass};
 use crate::capacity::OverheadSettings;
 use crate::clock::SharedClock;
@@ -340,6 +341,10 @@ impl Provider for SpotProvider {
 
     fn well_known_labels(&self) -> &[&'static str] {
         &[VOLUME_ZONE]
+    }
+
+    fn overwritten_labels(&self) -> &[&'static str] {
+        &[INSTANCE_TYPE]
     }
 
     async fn instance_types(&self, pool: &NodePool) -> Result<InstanceTypes, CloudError> {

@@ -13,7 +13,7 @@ use crate::cluster::{MachineId, Snapshot, StateNode};
 use crate::controllers::Kit;
 use crate::resources::{Quantity, ResourceList, names};
 use crate::scheduling::pdb::{Budget, is_currently_reschedulable};
-use crate::scheduling::validation::{InvalidPod, validate_pod};
+use crate::scheduling::validation::{InvalidPod, asks_for_overwritten, validate_pod};
 use crate::scheduling::{
     Fate, InstanceType, Node, Ownership, Pod, Pool, Problem, Readiness, Requirements, Taint, WellKnownLabels,
 };
@@ -44,8 +44,15 @@ pub(super) struct Wanted {
     pub(super) invalid: Vec<(Arc<PodEntry>, Vec<InvalidPod>)>,
 }
 
+/// What pods may ask for by label.
+pub(super) struct Labels<'a> {
+    pub(super) well_known: &'a WellKnownLabels,
+    /// Not these: no node keeps what its claim says of them.
+    pub(super) overwritten: &'a [&'static str],
+}
+
 /// Chooses the pods. A pod that is promised to a live claim without a type, or for which a create is in doubt, waits and is not placed again.
-pub(super) fn wanted(snapshot: &Snapshot, held: &Held, well_known: &WellKnownLabels, now: DateTime<Utc>) -> Wanted {
+pub(super) fn wanted(snapshot: &Snapshot, held: &Held, labels: &Labels<'_>, now: DateTime<Utc>) -> Wanted {
     let volumes = snapshot.volumes_for_scheduling();
     let mut wanted = Wanted {
         pods: Vec::new(),
@@ -54,7 +61,8 @@ pub(super) fn wanted(snapshot: &Snapshot, held: &Held, well_known: &WellKnownLab
     };
     let waits = |pod: &&Arc<PodEntry>| held.pods.contains(pod.uid()) || is_promised(snapshot, pod);
     for pod in snapshot.provisionable().filter(|pod| !waits(pod)) {
-        let findings = validate_pod(&pod.pod, &volumes, well_known);
+        let mut findings = validate_pod(&pod.pod, &volumes, labels.well_known);
+        findings.extend(asks_for_overwritten(&pod.pod, labels.overwritten));
         if findings.is_empty() {
             wanted.pods.push(Arc::clone(&pod.pod));
         } else {

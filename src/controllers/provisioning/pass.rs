@@ -120,7 +120,11 @@ impl Provisioner {
     /// why they wait.
     async fn question(&self, snapshot: &Snapshot) -> Option<Question> {
         let held = self.doubts.held();
-        let Wanted { pods, pending, invalid } = observe::wanted(snapshot, &held, &self.well_known, self.kit.now());
+        let labels = observe::Labels {
+            well_known: &self.well_known,
+            overwritten: self.kit.provider.overwritten_labels(),
+        };
+        let Wanted { pods, pending, invalid } = observe::wanted(snapshot, &held, &labels, self.kit.now());
         if pods.is_empty() && invalid.is_empty() {
             return None;
         }
