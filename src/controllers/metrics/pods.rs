@@ -25,15 +25,25 @@ struct Waiting {
     unbound: BTreeSet<Uid>,
 }
 
+impl Waiting {
+    fn forget(&mut self, uid: &str) {
+        self.unstarted.remove(uid);
+        self.unbound.remove(uid);
+    }
+}
+
 impl SeenPods {
     /// To be called for each change in the cluster task.
     pub fn trigger(&self) -> impl FnMut(&Change, &Cluster) + Send + 'static {
         let seen = self.clone();
         move |change, cluster| {
-            if change.kind == Kind::Pod
-                && change.what != What::Gone
-                && let Some(pod) = cluster.pod(&change.key)
-            {
+            if change.kind != Kind::Pod {
+                return;
+            }
+            if change.what == What::Gone {
+                // it may have come and gone between two looks: then nobody else would forget it
+                seen.lock().forget(&change.uid);
+            } else if let Some(pod) = cluster.pod(&change.key) {
                 seen.look_at(pod);
             }
         }

@@ -48,7 +48,15 @@ impl Stage {
         let mut object = object.clone();
         object["metadata"]["resourceVersion"] = json!(self.versions.to_string());
         let entry = Arc::new(self.reader.pod(&serde_json::from_value(object).unwrap()));
-        self.cluster.observe(Delta::Applied(Object::Pod(entry)), at(0));
+        self.observe(Delta::Applied(Object::Pod(entry)));
+    }
+
+    /// What the cluster task does with a delta: the triggers hear of each change.
+    fn observe(&mut self, delta: Delta) {
+        let mut trigger = self.follower.seen.trigger();
+        for change in self.cluster.observe(delta, at(0)) {
+            trigger(&change, &self.cluster);
+        }
     }
 
     fn delete(&mut self, name: &str) {
@@ -59,7 +67,7 @@ impl Stage {
             uid: name.into(),
             version: crate::cluster::Version::of(self.versions),
         };
-        self.cluster.observe(delta, at(0));
+        self.observe(delta);
     }
 
     fn follow(&mut self) {
@@ -168,6 +176,17 @@ fn a_pod_that_ended_or_went_leaves_no_running_clock_and_no_series() {
     assert!(!text.contains("_time_seconds{"), "{text}");
     assert!(!text.contains("name=\"gone\""), "{text}");
     assert_shows(&text, "phase=\"Failed\"");
+    let waiting = stage.follower.seen.lock();
+    assert!(waiting.unstarted.is_empty() && waiting.unbound.is_empty());
+}
+
+#[test]
+fn a_pod_that_comes_and_goes_between_two_looks_is_forgotten() {
+    let mut stage = Stage::new();
+    stage.pod(&pending("p"));
+    assert_eq!(stage.follower.seen.lock().unbound.len(), 1);
+    stage.delete("p");
+    stage.follow();
     let waiting = stage.follower.seen.lock();
     assert!(waiting.unstarted.is_empty() && waiting.unbound.is_empty());
 }
