@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use karpenter::clock::SharedClock;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::subscriber::DefaultGuard;
@@ -22,8 +23,37 @@ pub enum Verbosity {
 #[derive(Debug, Clone)]
 pub(super) struct Journal {
     verbosity: Verbosity,
-    lines: Arc<Mutex<Vec<String>>>,
+    lines: Arc<Mutex<Lines>>,
 }
+
+#[derive(Debug, Default)]
+struct Lines {
+    all: Vec<String>,
+    /// Identifiers of reconciles in the order of their first lines. They differ from run to run, since a process gives each one once.
+    reconciles: BTreeMap<String, usize>,
+}
+
+impl Lines {
+    fn push(&mut self, line: String) {
+        let line = self.numbered(line);
+        self.all.push(line);
+    }
+
+    /// The line with a number in place of its reconcile's identifier.
+    fn numbered(&mut self, line: String) -> String {
+        let Some((before, rest)) = line.split_once(RECONCILE) else {
+            return line;
+        };
+        let Some((id, after)) = rest.split_once('"') else {
+            return line;
+        };
+        let next = self.reconciles.len();
+        let number = *self.reconciles.entry(id.to_owned()).or_insert(next);
+        format!("{before}{RECONCILE}{number}\"{after}")
+    }
+}
+
+const RECONCILE: &str = "reconcileID=\"";
 
 impl Journal {
     pub(super) fn new(verbosity: Verbosity) -> Self {
@@ -44,7 +74,7 @@ impl Journal {
 
     /// All lines so far.
     pub(super) fn lines(&self) -> Vec<String> {
-        self.lock().clone()
+        self.lock().all.clone()
     }
 
     /// From here on, and as long as the guard lives, the log of this thread goes into the journal, if it is to.
@@ -61,7 +91,7 @@ impl Journal {
         Some(tracing::subscriber::set_default(subscriber))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<String>> {
+    fn lock(&self) -> MutexGuard<'_, Lines> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -110,5 +140,30 @@ impl Drop for Line {
     fn drop(&mut self) {
         let text = String::from_utf8_lossy(&self.bytes).trim_end().to_owned();
         self.journal.lock().push(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reconciles_are_numbered_in_the_order_in_which_they_are_heard_of() {
+        let mut lines = Lines::default();
+        for line in [
+            "a{reconcileID=\"x-1\"}: one",
+            "b{reconcileID=\"x-2\"}: two",
+            "plain",
+            "a{reconcileID=\"x-1\"}: three",
+        ] {
+            lines.push(line.to_owned());
+        }
+        let wanted = [
+            "a{reconcileID=\"0\"}: one",
+            "b{reconcileID=\"1\"}: two",
+            "plain",
+            "a{reconcileID=\"0\"}: three",
+        ];
+        assert_eq!(lines.all, wanted);
     }
 }
