@@ -17,13 +17,11 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::CSINode;
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
-use sandbox::commands::cloud::{Cloud, CloudOptions};
-use sandbox::csi::CsiOptions;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use support::cloud::beside;
 use support::controlplane::{ControlPlane, eventually};
-use support::stage::{quick, quick_machines};
 
 const WITHIN: Duration = Duration::from_mins(1);
 const POOL: &str = "7f3b0c52-4c1e-4f0e-9a55-0d2f6a1b9c11";
@@ -38,20 +36,7 @@ struct Spot {
 
 impl Spot {
     async fn start(plane: &ControlPlane, stop: &CancellationToken) -> Self {
-        let options = options_file();
-        let cloud = Cloud {
-            kubeconfig: Some(plane.admin_kubeconfig().to_owned()),
-            listen: "127.0.0.1:0".parse().unwrap(),
-            speed: None,
-            seed: Some(7),
-            options: Some(options),
-            allow_remote: false,
-        };
-        let (ready, address) = tokio::sync::oneshot::channel();
-        let stop = stop.clone();
-        let running = Box::pin(cloud.run(|address| _ = ready.send(address), stop));
-        tokio::spawn(async move { running.await.unwrap() });
-        let address = address.await.unwrap();
+        let address = beside(plane, "platform", stop.clone()).await;
         let http = reqwest::Client::new();
         let form = [
             ("grant_type", "refresh_token"),
@@ -81,18 +66,6 @@ impl Spot {
             .unwrap()
             .status()
     }
-}
-
-/// Seconds where the platform takes minutes, as `--options` takes them.
-fn options_file() -> std::path::PathBuf {
-    let options = CloudOptions {
-        spot: quick(),
-        machines: quick_machines(),
-        csi: CsiOptions::default(),
-    };
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("cp-machines-options.json");
-    std::fs::write(&path, serde_json::to_vec(&options).unwrap()).unwrap();
-    path
 }
 
 async fn node_of_pool(client: &Client) -> Option<Node> {

@@ -1,10 +1,10 @@
 //! The real control plane, the simulated platform, and an operator that is given exactly what an installation gives it.
 
+use crate::support::cloud::beside;
 use crate::support::controlplane::{ControlPlane, eventually};
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams, ValidationDirective};
 use kube::core::GroupVersionKind;
 use kube::discovery::{self, Scope};
-use sandbox::commands::cloud::Cloud;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,23 +16,6 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 const BINARY: &str = env!("CARGO_BIN_EXE_karpenter-provider-rackspace-spot");
 /// What the real thing needs at most, on a busy machine.
 pub const WITHIN: Duration = Duration::from_mins(4);
-
-/// Seconds where the platform takes minutes.
-const OPTIONS: &str = "
-spot:
-  delays:
-    auction: 1
-    pending: 0.2
-    build: {between: [1, 2]}
-    join: {between: [0.5, 1]}
-    ready: {between: [1, 2]}
-    labels: {between: [0, 0.5]}
-    taints: 2
-    cloudController: 0.5
-    release: 1
-    nodeDeletion: {between: [2, 3]}
-machines: {podStartSeconds: 0.5, podStopSeconds: 0.5}
-";
 
 pub struct Scene {
     pub plane: ControlPlane,
@@ -47,27 +30,14 @@ impl Scene {
     pub async fn start(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME"));
         std::fs::create_dir_all(&folder).unwrap();
-        let options = folder.join(format!("{name}.yaml"));
-        std::fs::write(&options, OPTIONS).unwrap();
         let log = folder.join(format!("{name}.log"));
         std::fs::write(&log, "").unwrap();
         let plane = ControlPlane::start().await;
         let stop = CancellationToken::new();
-        let cloud = Cloud {
-            kubeconfig: Some(plane.admin_kubeconfig().to_owned()),
-            listen: "127.0.0.1:0".parse().unwrap(),
-            speed: None,
-            seed: Some(7),
-            options: Some(options),
-            allow_remote: false,
-        };
-        let (ready, address) = tokio::sync::oneshot::channel();
-        let token = stop.clone();
-        let serving = Box::pin(cloud.run(|address| _ = ready.send(address), token));
-        tokio::spawn(async move { serving.await.unwrap() });
+        let platform = beside(&plane, name, stop.clone()).await;
         Self {
             plane,
-            platform: address.await.unwrap(),
+            platform,
             operator: None,
             log,
             _stop: stop.drop_guard(),

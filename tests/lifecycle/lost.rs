@@ -10,9 +10,14 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// One pod on one machine, whose node needs five minutes after its server.
 async fn slow_to_join(seed: u64) -> Inside {
+    one_pod(seed, |spot| spot.delays.join = Distribution::Fixed(300.0)).await
+}
+
+/// One pod that asks for one machine, on a platform with a change.
+async fn one_pod(seed: u64, change: impl FnOnce(&mut Options)) -> Inside {
     let inside = Inside::start(seed, &[], |options| {
         options.spot = Options::short();
-        options.spot.delays.join = Distribution::Fixed(300.0);
+        change(&mut options.spot);
     })
     .await;
     inside
@@ -81,20 +86,12 @@ async fn a_server_that_is_taken_before_its_node_joined_while_no_operator_runs_is
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_joins_before_its_server_is_shown_is_kept() {
-    let inside = Inside::start(3, &[], |options| {
-        options.spot = Options::short();
-        options.spot.quirks.node_before_key = true;
-        options.spot.delays.attach = Distribution::Fixed(120.0);
-        options.spot.delays.ready = Distribution::Fixed(60.0);
+    let inside = one_pod(3, |spot| {
+        spot.quirks.node_before_key = true;
+        spot.delays.attach = Distribution::Fixed(120.0);
+        spot.delays.ready = Distribution::Fixed(60.0);
     })
     .await;
-    inside
-        .apply(&[
-            node_class(),
-            node_pool("default", &of_classes("spot", &[LARGE]), &json!({})),
-        ])
-        .await;
-    inside.apply(&[deployment("web", 1, "3", &json!({}))]).await;
     inside
         .until("the pod runs", 10 * MINUTE, |world| world.bound() == 1)
         .await;

@@ -1,6 +1,7 @@
 //! Hostile objects all the way through the solver.
 
 use super::objects::{candidates, cluster, in_bytes, kinds, now};
+use super::structured::accounted;
 use karpenter::cluster::Delta;
 use karpenter::cluster::entries::Reader;
 use karpenter::resources::{Quantity, ResourceList, names};
@@ -8,7 +9,6 @@ use karpenter::scheduling::{
     CapacityType, InstanceType, Offering, Operator, Options, Overhead, Pool, Problem, Requirement, solve,
 };
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// More pods than this say nothing new and only cost time.
@@ -93,26 +93,5 @@ pub(super) fn placing(data: &[u8]) {
         well_known: Arc::default(),
     };
     let results = solve(&problem, &Options::default(), &|| true);
-    let placed = results.new_claims.iter().flat_map(|claim| &claim.pods);
-    let existing = results.existing.iter().flat_map(|place| &place.pods);
-    let failed = results.errors.iter().map(|error| &error.pod);
-    let all: Vec<_> = placed
-        .chain(existing)
-        .chain(failed)
-        .chain(&results.undecided)
-        .map(Arc::as_ptr)
-        .collect();
-    let once: BTreeSet<_> = all.iter().copied().collect();
-    let wanted: BTreeSet<_> = problem.pods.iter().map(Arc::as_ptr).collect();
-    assert_eq!(all.len(), once.len(), "a pod was decided on twice");
-    assert_eq!(once, wanted, "a pod got lost");
-    for error in &results.errors {
-        assert!(
-            !error.reason.to_string().is_empty(),
-            "a pod was refused without a reason"
-        );
-    }
-    for claim in &results.new_claims {
-        assert!(!claim.instance_types.is_empty(), "a claim can become nothing");
-    }
+    accounted(&problem, &results);
 }

@@ -348,7 +348,7 @@ impl Choices<'_> {
 }
 
 /// Every pod is placed once, refused with a reason, or undecided.
-fn accounted(problem: &Problem, results: &Results) {
+pub(super) fn accounted(problem: &Problem, results: &Results) {
     let placed = results.new_claims.iter().flat_map(|claim| &claim.pods);
     let existing = results.existing.iter().flat_map(|place| &place.pods);
     let failed = results.errors.iter().map(|error| &error.pod);
