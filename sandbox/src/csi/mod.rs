@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! kube-scheduler ─ selected-node ─▶ claim ─▶ plan ─▶ PersistentVolume near that node ─▶ volume controller binds
-//! attach/detach controller ─▶ VolumeAttachment ─▶ plan ─▶ attached
+//! attach/detach controller ─▶ VolumeAttachment ─▶ plan ─▶ held, attached ─▶ asked to go ─▶ detached, let go
 //! ```
 //!
 //! [`Csi`] plays the side-cars of the driver against a Kubernetes API that has the volume controllers of kube-controller-manager. The in-process world's

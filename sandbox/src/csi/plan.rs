@@ -8,6 +8,7 @@ use crate::binder::{SELECTED_NODE, waits};
 use crate::observe::Name;
 use chrono::{DateTime, TimeDelta, Utc};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use serde_json::{Value, json};
 
 /// Which driver shall make the volume; the volume controller says so when it wants one.
@@ -26,12 +27,18 @@ pub(super) enum Step {
     End(Name, String),
     /// Say that this attachment is there.
     Attach(Name, Value),
+    /// Write these finalizers on an attachment: ours, so that it stays until the volume is detached, or the others', once it is.
+    Hold(Name, Value),
 }
+
+/// What keeps an attachment until its volume is detached, as the driver's attacher calls it.
+const HOLDS: &str = "external-attacher/cinder-csi-openstack-org";
 
 pub(super) fn step(seen: &mut Seen, key: &Key, options: &CsiOptions, now: DateTime<Utc>) -> Step {
     let (wish, seconds) = match key {
         Key::Claim(name) => (claim(seen, name), options.provision_seconds),
         Key::Volume(name) => (released(seen, name), options.delete_seconds),
+        Key::Attachment(name) if is_going(seen, name) => (detachment(seen, name), options.detach_seconds),
         Key::Attachment(name) => (attachment(seen, name), options.attach_seconds),
     };
     let Some(step) = wish else {
@@ -94,11 +101,40 @@ fn made_by_us(volume: &PersistentVolume) -> bool {
         .is_some_and(|by| by == DRIVER)
 }
 
-fn attachment(seen: &Seen, name: &Name) -> Option<Step> {
+fn ours<'a>(seen: &'a Seen, name: &Name) -> Option<&'a VolumeAttachment> {
     let attachment = seen.attachments.get(name)?;
+    (attachment.spec.attacher == DRIVER).then_some(attachment)
+}
+
+fn is_going(seen: &Seen, name: &Name) -> bool {
+    ours(seen, name).is_some_and(|attachment| attachment.metadata.deletion_timestamp.is_some())
+}
+
+/// A volume is attached once its attachment cannot go without us.
+fn attachment(seen: &Seen, name: &Name) -> Option<Step> {
+    let attachment = ours(seen, name)?;
+    let finalizers = attachment.metadata.finalizers.clone().unwrap_or_default();
+    if !finalizers.iter().any(|one| one == HOLDS) {
+        let with_ours = finalizers.into_iter().chain([HOLDS.to_owned()]);
+        return Some(Step::Hold(name.clone(), held_by(attachment, with_ours)));
+    }
     let attached = attachment.status.as_ref().is_some_and(|status| status.attached);
-    let ours = attachment.spec.attacher == DRIVER && attachment.metadata.deletion_timestamp.is_none();
-    (ours && !attached).then(|| Step::Attach(name.clone(), json!({"status": {"attached": true}})))
+    (!attached).then(|| Step::Attach(name.clone(), json!({"status": {"attached": true}})))
+}
+
+/// An attachment that was asked to go is let go once the volume is detached.
+fn detachment(seen: &Seen, name: &Name) -> Option<Step> {
+    let attachment = ours(seen, name)?;
+    let finalizers = attachment.metadata.finalizers.clone().unwrap_or_default();
+    let held = finalizers.iter().any(|one| one == HOLDS);
+    let others = finalizers.into_iter().filter(|one| one != HOLDS);
+    held.then(|| Step::Hold(name.clone(), held_by(attachment, others)))
+}
+
+/// A list cannot be changed in part: another writer's change in between is refused.
+fn held_by(attachment: &VolumeAttachment, finalizers: impl Iterator<Item = String>) -> Value {
+    let finalizers: Vec<String> = finalizers.collect();
+    json!({"metadata": {"finalizers": finalizers, "resourceVersion": attachment.metadata.resource_version}})
 }
 
 #[cfg(test)]
@@ -108,7 +144,7 @@ mod tests {
     use crate::csi::storage_classes;
     use crate::observe::News;
     use k8s_openapi::api::core::v1::Node;
-    use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
+    use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 
     fn put<K: Watched>(seen: &mut Seen, objects: Vec<Value>) {
         let objects = objects
@@ -190,15 +226,42 @@ mod tests {
         };
         let volume = Key::Volume(Name::new("", "pvc-u"));
         assert_eq!(step(&mut seen, &volume, &options, at(0)), Step::Rest);
-        let attach = step(&mut seen, &Key::Attachment(Name::new("", "a")), &options, at(0));
-        assert_eq!(
-            attach,
-            Step::Attach(Name::new("", "a"), json!({"status": {"attached": true}}))
-        );
         put::<VolumeAttachment>(&mut seen, Vec::new());
         assert_eq!(
             step(&mut seen, &volume, &options, at(0)),
             Step::End(Name::new("", "pvc-u"), "v".into())
         );
+    }
+
+    #[test]
+    fn an_attachment_is_held_until_its_volume_is_detached() {
+        let mut seen = Seen::default();
+        let name = Name::new("", "a");
+        let key = Key::Attachment(name.clone());
+        let options = CsiOptions::default();
+        let mut object = json!({
+            "metadata": {"name": "a", "resourceVersion": "7", "finalizers": ["other"]},
+            "spec": {"attacher": DRIVER, "nodeName": "n", "source": {"persistentVolumeName": "pvc-u"}},
+        });
+        put::<VolumeAttachment>(&mut seen, vec![object.clone()]);
+        assert_eq!(step(&mut seen, &key, &options, at(0)), Step::WaitUntil(at(1)));
+        let held = |finalizers: Value| json!({"metadata": {"finalizers": finalizers, "resourceVersion": "7"}});
+        let hold = Step::Hold(name.clone(), held(json!(["other", HOLDS])));
+        assert_eq!(step(&mut seen, &key, &options, at(1)), hold);
+        object["metadata"]["finalizers"] = json!(["other", HOLDS]);
+        put::<VolumeAttachment>(&mut seen, vec![object.clone()]);
+        let attach = Step::Attach(name.clone(), json!({"status": {"attached": true}}));
+        assert_eq!(step(&mut seen, &key, &options, at(1)), attach);
+        object["status"] = json!({"attached": true});
+        put::<VolumeAttachment>(&mut seen, vec![object.clone()]);
+        assert_eq!(step(&mut seen, &key, &options, at(2)), Step::Rest);
+        object["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:05Z");
+        put::<VolumeAttachment>(&mut seen, vec![object.clone()]);
+        assert_eq!(step(&mut seen, &key, &options, at(5)), Step::WaitUntil(at(6)));
+        let release = Step::Hold(name, held(json!(["other"])));
+        assert_eq!(step(&mut seen, &key, &options, at(6)), release);
+        object["metadata"]["finalizers"] = json!(["other"]);
+        put::<VolumeAttachment>(&mut seen, vec![object]);
+        assert_eq!(step(&mut seen, &key, &options, at(7)), Step::Rest);
     }
 }

@@ -26,6 +26,8 @@ pub struct CsiOptions {
     pub provision_seconds: u32,
     /// From an attachment to its being there.
     pub attach_seconds: u32,
+    /// From an attachment that is asked to go to its end.
+    pub detach_seconds: u32,
     /// From a released volume to its end.
     pub delete_seconds: u32,
 }
@@ -35,6 +37,7 @@ impl Default for CsiOptions {
         Self {
             provision_seconds: 1,
             attach_seconds: 1,
+            detach_seconds: 1,
             delete_seconds: 1,
         }
     }
@@ -121,6 +124,9 @@ impl Csi {
             }
             Step::Make(volume) => present(self.hands.create::<PersistentVolume>("", &volume).await),
             Step::End(name, uid) => self.hands.delete::<PersistentVolume>(&name, &uid, None).await.map(drop),
+            Step::Hold(name, finalizers) => {
+                gone(self.hands.patch::<VolumeAttachment>(&name, &finalizers).await.map(drop))
+            }
             Step::Attach(name, status) => {
                 let answer = self.hands.patch_status::<VolumeAttachment>(&name, &status).await;
                 gone(answer.map(drop))
