@@ -197,6 +197,70 @@ async fn a_claim_that_waits_for_its_server_holds_up_nobody() {
     inside.end().await;
 }
 
+// scheduling 2-2.6, 15-2, 22-1: what there is takes pods though no pool may open another claim
+#[tokio::test(start_paused = true)]
+async fn pods_that_fit_a_machine_that_is_coming_are_promised_it_while_no_pool_is_usable() {
+    let inside = Inside::start(8, &[], |options| {
+        options.spot = sandbox::spot::Options::short();
+        options.spot.delays.build = sandbox::spot::Distribution::Fixed(300.0);
+    })
+    .await;
+    let pool = node_pool("default", &of_classes("on-demand", &[LARGE]), &json!({}));
+    inside.apply(&[node_class(), pool]).await;
+    inside.world.pass(MINUTE).await;
+    inside.apply(&[deployment("first", 1, "1", &json!({}))]).await;
+    inside
+        .until("a claim knows its machine", LIMIT, |world| {
+            let claims = world.values(CLAIMS);
+            claims.iter().any(|claim| !claim["status"]["allocatable"].is_null())
+        })
+        .await;
+    let claim = inside.lives()[0].name.clone();
+    close(&inside).await;
+    inside
+        .apply(&[
+            deployment("late", 2, "1", &json!({})),
+            deployment("big", 1, "4", &json!({})),
+        ])
+        .await;
+    inside.world.pass(20 * Duration::from_secs(1)).await;
+    let named = |app: &str| -> Vec<String> {
+        let pods = inside.world.values("pods").into_iter();
+        let names = pods.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned());
+        names.filter(|name| name.starts_with(app)).collect()
+    };
+    for pod in named("late") {
+        let told = inside.told("Nominated", &pod);
+        assert_eq!(told, [format!("Pod should schedule on: nodeclaim/{claim}")], "{pod}");
+        assert_eq!(inside.told("FailedScheduling", &pod), Vec::<String>::new(), "{pod}");
+    }
+    let big = &named("big")[0];
+    let told = inside.told("FailedScheduling", big);
+    assert!(
+        told.iter().any(|text| text.contains("no dynamic nodepools found")),
+        "{told:?}"
+    );
+    assert_eq!(inside.told("Nominated", big), Vec::<String>::new());
+    inside.until("what fits runs", LIMIT, |world| world.bound() == 3).await;
+    assert_eq!(inside.lives().len(), 1, "{:#?}", inside.lives());
+    inside.end().await;
+}
+
+/// Makes the pool unusable, and its machines stay.
+async fn close(inside: &Inside) {
+    inside
+        .world
+        .delete("rackspacespotnodeclasses.karpenter.rackspace.com/default")
+        .await
+        .unwrap();
+    inside
+        .until("the pool is no longer ready", MINUTE, |world| {
+            let pools = world.values("nodepools.karpenter.sh");
+            pools.iter().all(|pool| condition(pool, "Ready")["status"] == "False")
+        })
+        .await;
+}
+
 // surface T18
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_asks_for_a_label_that_the_platform_overwrites_is_told_and_not_bought_for() {
