@@ -16,6 +16,7 @@ macro_rules! each_scenario {
             USUAL removal::a_deleted_node_pool_takes_its_servers_along;
             USUAL removal::an_expired_server_is_replaced;
             USUAL volumes::a_database_gets_volumes;
+            USUAL volumes::a_database_goes_back_to_its_volumes;
             USUAL constraints::replicas_spread_over_hosts;
             USUAL constraints::replicas_spread_over_capacity_types;
             USUAL constraints::replicas_that_avoid_each_other;
