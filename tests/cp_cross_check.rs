@@ -116,7 +116,7 @@ async fn kube_scheduler_binds_every_pod_where_the_solver_planned_it() {
         )
         .flag(
             Part::ControllerManager,
-            "--controllers=persistentvolume-binder-controller",
+            "--controllers=persistentvolume-binder-controller,ephemeral-volume-controller",
         )
         .flag(Part::ControllerManager, "--pvclaimbinder-sync-period=1s");
     let plane = ControlPlane::start_with(options).await;

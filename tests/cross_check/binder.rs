@@ -3,7 +3,7 @@
 use crate::case::Case;
 use crate::known;
 use crate::plan::{Plan, Step};
-use crate::volumes::{bind, volume};
+use crate::volumes::{bind, claim_names, volume};
 use crate::workloads::daemon_pod;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use karpenter::scheduling::labels;
@@ -124,11 +124,8 @@ impl World {
             .as_ref()
             .and_then(|own| own.get(labels::ZONE))
             .cloned();
-        for mounted in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
-            let Some(source) = &mounted.persistent_volume_claim else {
-                continue;
-            };
-            let name = Name::new(&namespace, &source.claim_name);
+        for claim_name in claim_names(pod) {
+            let name = Name::new(&namespace, &claim_name);
             let Some(claim) = self
                 .claims
                 .get_mut(&name)
@@ -140,7 +137,7 @@ impl World {
             let volume_name = format!("made-{}", self.made);
             let class = claim.spec.as_ref().unwrap().storage_class_name.clone().unwrap();
             let zones: Vec<Vec<&str>> = zone.iter().map(|zone| vec![zone.as_str()]).collect();
-            let made = volume(&volume_name, &zones, (&namespace, &source.claim_name), &class);
+            let made = volume(&volume_name, &zones, (&namespace, &claim_name), &class);
             bind(claim, &volume_name);
             self.cluster.set_volume(&volume_name, Some(Arc::new(made)));
             self.cluster.set_claim(&name, Some(Arc::new(claim.clone())));

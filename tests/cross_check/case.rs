@@ -36,6 +36,8 @@ pub struct Themes {
     pub daemons: bool,
     pub machines: bool,
     pub odd_requests: bool,
+    /// Pods that are bound and were asked to go.
+    pub leaving: bool,
 }
 
 impl Themes {
@@ -51,6 +53,7 @@ impl Themes {
             daemons: dice.chance(50),
             machines: dice.chance(70),
             odd_requests: dice.chance(40),
+            leaving: dice.chance(40),
         }
     }
 }

@@ -157,9 +157,10 @@ fn pod_term(dice: &mut Dice, own: &Labelled<'_>) -> Value {
 fn pod_affinity(dice: &mut Dice, themes: Themes, own: &Labelled<'_>, spec: &mut Value) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
-    // One required affinity term at most: of several the scheduler wants one pod that satisfies all of them at once.
     if dice.chance(30) {
-        spec["affinity"]["podAffinity"][REQUIRED] = json!([pod_term(dice, own)]);
+        let count = if dice.chance(25) { 2 } else { 1 };
+        let terms: Vec<Value> = (0..count).map(|_| pod_term(dice, own)).collect();
+        spec["affinity"]["podAffinity"][REQUIRED] = json!(terms);
     }
     if dice.chance(35) {
         let terms: Vec<Value> = (0..dice.between(1, 2)).map(|_| pod_term(dice, own)).collect();

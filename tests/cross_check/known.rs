@@ -4,6 +4,7 @@
 
 use crate::case::Case;
 use crate::plan::{Plan, Step};
+use crate::volumes::claim_names;
 use karpenter::scheduling::pod::{NodePolicy, PodTerm, Spread, WhenUnsatisfiable};
 use karpenter::scheduling::{InstanceType, NewClaim, Pod, Problem, labels};
 use std::sync::Arc;
@@ -19,13 +20,72 @@ pub fn rule(case: &Case, plan: &Plan, step: &Step, refusal: &str) -> Option<&'st
         if first_elsewhere(&plan.problem, pod) {
             return Some("17-13");
         }
-        return near_an_open_claim(plan, pod).then_some("17-16");
+        if near_an_open_claim(plan, pod) {
+            return Some("17-16");
+        }
+        if one_term_after_the_other(case, plan, pod) {
+            return Some("17-11");
+        }
+        return meets_one_that_leaves(case, plan, pod, &pod.constraints.affinity).then_some("17-9");
+    }
+    if refusal.contains("pod anti-affinity rules") && !refusal.contains("existing pods") {
+        return meets_one_that_leaves(case, plan, pod, &pod.constraints.anti_affinity).then_some("17-9");
+    }
+    if refusal.contains("volume node affinity conflict") {
+        return shares_a_waiting_claim(case, step).then_some("18-3");
     }
     if refusal.contains("node affinity/selector") {
         return presence_is_lost(pod).then_some("5-7");
     }
     let ports_clash = refusal.contains("free ports") && a_daemon_comes(case, pod);
     ports_clash.then_some("12-6")
+}
+
+/// Pods that are bound before the pass and go on, and those that the plan places.
+fn others(case: &Case, plan: &Plan, pod: &Pod) -> Vec<Arc<Pod>> {
+    let bound = case.bound.iter().map(|bound| Arc::new(Pod::from_api(bound)));
+    let planned = plan.problem.pods.iter().cloned();
+    let all = bound.filter(|bound| !bound.standing.is_terminal()).chain(planned);
+    all.filter(|other| other.uid != pod.uid).collect()
+}
+
+/// Each required affinity term is met by itself, in a plan by several pods together; the scheduler looks for one pod that meets all (17-11).
+fn one_term_after_the_other(case: &Case, plan: &Plan, pod: &Pod) -> bool {
+    let terms = &pod.constraints.affinity;
+    let met = |other: &Arc<Pod>| {
+        terms
+            .iter()
+            .filter(|term| selects(&plan.problem, term, pod, other))
+            .count()
+    };
+    let in_part = |other: &Arc<Pod>| (1..terms.len()).contains(&met(other));
+    others(case, plan, pod).iter().any(in_part)
+}
+
+/// A pod that was asked to go is not counted any more; the scheduler counts it until it is gone (17-9).
+fn meets_one_that_leaves(case: &Case, plan: &Plan, pod: &Pod, terms: &[PodTerm]) -> bool {
+    let others = others(case, plan, pod);
+    let mut leaving = others.iter().filter(|other| other.standing.deleted.is_some());
+    leaving.any(|other| terms.iter().any(|term| selects(&plan.problem, term, pod, other)))
+}
+
+/// The first pod of a claim that waits decides where its volume is made; a plan is made before (18-3).
+fn shares_a_waiting_claim(case: &Case, step: &Step) -> bool {
+    let namespace = &step.pod.metadata.namespace;
+    let same = |name: &String, other: &k8s_openapi::api::core::v1::Pod| {
+        other.metadata.uid != step.pod.metadata.uid
+            && other.metadata.namespace == *namespace
+            && claim_names(other).contains(name)
+    };
+    claim_names(&step.pod).iter().any(|name| {
+        let waits = case.claims.iter().any(|claim| {
+            let spec = claim.spec.as_ref();
+            claim.metadata.name.as_ref() == Some(name)
+                && claim.metadata.namespace == *namespace
+                && spec.is_some_and(|spec| spec.volume_name.is_none())
+        });
+        waits && case.pods.iter().any(|other| same(name, other))
+    })
 }
 
 /// `Exists` and `NotIn` of one label together are a `NotIn`, which a machine without the label satisfies too (5-7).
@@ -104,7 +164,9 @@ fn spread(plan: &Plan, pod: &Arc<Pod>) -> Option<&'static str> {
         if narrows(pod, &spread.topology_key) && (spread.node_affinity == NodePolicy::Ignore || several_terms(pod)) {
             return Some("17-12");
         }
-        counted_on_open_claim(plan, pod, spread).or_else(|| domain_to_come(plan, spread))
+        counted_on_open_claim(plan, pod, spread)
+            .or_else(|| domain_to_come(plan, spread))
+            .or_else(|| domain_of_any_value(plan, spread))
     })
 }
 
@@ -165,6 +227,25 @@ fn domain_to_come(plan: &Plan, spread: &Spread) -> Option<&'static str> {
     let to_come = plan.problem.nodes.iter().filter(|node| node.object.is_none());
     let mut domains = to_come.filter_map(|node| node.labels.get(key));
     domains.any(|domain| !offered(domain)).then_some("17-7")
+}
+
+/// A NodePool that allows any value of a label brings no domain of it; the machine that is launched then has some value (17-4).
+fn domain_of_any_value(plan: &Plan, spread: &Spread) -> Option<&'static str> {
+    let key = &spread.topology_key;
+    let listed = |value: &str| {
+        plan.problem.pools.iter().any(|pool| {
+            let own = pool.claim_requirements();
+            let kinds = pool.instance_types.iter().map(|kind| &kind.requirements);
+            let mut all = kinds.chain([&own]).filter_map(|requirements| requirements.get(key));
+            all.any(|requirement| !requirement.is_complement() && requirement.has(value))
+        })
+    };
+    let made = plan
+        .nodes
+        .iter()
+        .filter_map(|node| node.metadata.labels.as_ref()?.get(key));
+    let mut strange = made.filter(|value| !listed(value));
+    strange.next().map(|_| "17-4")
 }
 
 fn single<'a>(claim: &'a NewClaim, key: &str) -> Option<&'a str> {

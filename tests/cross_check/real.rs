@@ -3,7 +3,7 @@
 use crate::binder::daemons;
 use crate::case::Case;
 use crate::plan::{Plan, Step};
-use crate::volumes::volume;
+use crate::volumes::{claim_names, is_ephemeral, volume};
 use crate::workloads::SANDBOXED;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodSchedulingGate};
@@ -98,7 +98,7 @@ impl Real {
         join_all(case.namespaces.iter().map(|one: &Namespace| self.create(one))).await;
         join_all(case.classes.iter().map(|one: &StorageClass| self.create(one))).await;
         join_all(case.volumes.iter().map(|one: &PersistentVolume| self.create(one))).await;
-        for claim in &case.claims {
+        for claim in case.claims.iter().filter(|claim| !is_ephemeral(claim)) {
             // The real controller binds what belongs together and writes the rest itself.
             let mut claim = claim.clone();
             claim.metadata.annotations = None;
@@ -122,11 +122,18 @@ impl Real {
         join_all(bound.iter().map(|pod| self.create_bound(pod))).await;
         join_all(plan.steps.iter().map(|step| self.create_gated(&step.pod))).await;
         self.claims_are_bound(case).await;
+        let placed = plan.steps.iter().map(|step| &step.pod);
+        join_all(placed.chain(&case.bound).map(|pod| self.claims_are_there(pod))).await;
         tokio::time::sleep(SETTLE).await;
     }
 
+    /// Binds a pod by hand; one that was asked to go is asked again, since nobody can be created like that.
     async fn create_bound(&self, pod: &Pod) {
         self.create_in(pod).await;
+        if pod.metadata.deletion_timestamp.is_some() {
+            let (pods, name) = self.pods(pod);
+            pods.delete(&name, &DeleteParams::default()).await.unwrap();
+        }
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         if phase == Some("Succeeded") {
             let (pods, name) = self.pods(pod);
@@ -140,6 +147,16 @@ impl Real {
         let gate = PodSchedulingGate { name: GATE.to_owned() };
         pod.spec.get_or_insert_default().scheduling_gates = Some(vec![gate]);
         self.create_in(&pod).await;
+    }
+
+    /// The claims of ephemeral volumes come after their pod.
+    async fn claims_are_there(&self, pod: &Pod) {
+        let namespace = pod.metadata.namespace.as_deref().unwrap();
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
+        for name in claim_names(pod) {
+            let there = async || claims.get_opt(&name).await.unwrap().is_some();
+            within(&format!("claim {name} is there"), there).await;
+        }
     }
 
     async fn claims_are_bound(&self, case: &Case) {
@@ -219,6 +236,7 @@ impl Real {
         self.remove(&step.pod).await;
         tokio::time::sleep(SETTLE).await;
         self.create_gated(&step.pod).await;
+        self.claims_are_there(&step.pod).await;
         tokio::time::sleep(SETTLE).await;
     }
 
@@ -240,6 +258,24 @@ impl Real {
             pods.get_opt(&name).await.unwrap().is_none()
         })
         .await;
+        self.remove_ephemeral(pod).await;
+    }
+
+    /// What Kubernetes' garbage collector and its protection of claims in use would do together.
+    async fn remove_ephemeral(&self, pod: &Pod) {
+        let namespace = pod.metadata.namespace.as_deref().unwrap();
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
+        for name in claim_names(pod) {
+            let claim = claims.get_opt(&name).await.unwrap();
+            if !claim.is_some_and(|claim| is_ephemeral(&claim)) {
+                continue;
+            }
+            let open = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            claims.patch(&name, &PatchParams::default(), &open).await.unwrap();
+            claims.delete(&name, &DeleteParams::default()).await.unwrap();
+            let gone = async || claims.get_opt(&name).await.unwrap().is_none();
+            within(&format!("claim {name} is gone"), gone).await;
+        }
     }
 
     /// Takes everything away that the next case could see.

@@ -3,10 +3,13 @@
 use crate::case::{Case, DRIVER, object};
 use crate::dice::Dice;
 use crate::machines::ZONES;
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use karpenter::scheduling::labels;
 use serde_json::{Value, json};
+
+/// What generic ephemeral volumes are called.
+const EPHEMERAL: &str = "scratch";
 
 /// The classes of a case: one for any zone, one for two of three; both wait for the first pod.
 pub fn classes(seed: u64) -> Vec<StorageClass> {
@@ -85,9 +88,49 @@ impl Case {
                 .push(volume(&volume_name, &zones, (namespace, name), &class));
             self.claims.push(bound(namespace, name, &class, &volume_name));
         } else {
-            let class = format!("s{seed}-{}", dice.pick(&["anywhere", "zonal"]));
-            self.claims.push(waiting(namespace, name, &class));
+            self.add_waiting(dice, namespace, name);
         }
         name.to_owned()
     }
+
+    /// A claim that waits for its first pod.
+    pub fn add_waiting(&mut self, dice: &mut Dice, namespace: &str, name: &str) {
+        let class = self.class(dice);
+        self.claims.push(waiting(namespace, name, &class));
+    }
+
+    /// Gives a pod a generic ephemeral volume, and the claim that Kubernetes makes of it: the pod's own, and waiting.
+    pub fn add_ephemeral(&mut self, dice: &mut Dice, pod: &mut Value) {
+        let class = self.class(dice);
+        let text = |field: &str| pod["metadata"][field].as_str().unwrap().to_owned();
+        let (namespace, name, uid) = (text("namespace"), text("name"), text("uid"));
+        let mut claim = waiting(&namespace, &format!("{name}-{EPHEMERAL}"), &class);
+        claim.metadata.owner_references = Some(vec![object(json!({
+            "apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "controller": true,
+        }))]);
+        let template = json!({"spec": claim.spec});
+        pod["spec"]["volumes"] = json!([{"name": EPHEMERAL, "ephemeral": {"volumeClaimTemplate": template}}]);
+        self.claims.push(claim);
+    }
+
+    fn class(&self, dice: &mut Dice) -> String {
+        format!("s{}-{}", self.seed, dice.pick(&["anywhere", "zonal"]))
+    }
+}
+
+/// The names of the claims behind a pod's volumes.
+pub fn claim_names(pod: &Pod) -> Vec<String> {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let claims = volumes.filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+        (Some(source), _) => Some(source.claim_name.clone()),
+        (None, Some(_)) => Some(format!("{name}-{}", volume.name)),
+        (None, None) => None,
+    });
+    claims.collect()
+}
+
+/// Whether Kubernetes makes the claim for a pod, and takes it away with it.
+pub fn is_ephemeral(claim: &PersistentVolumeClaim) -> bool {
+    claim.metadata.owner_references.is_some()
 }

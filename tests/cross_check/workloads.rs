@@ -121,7 +121,33 @@ struct Workload {
     name: String,
     labels: Map<String, Value>,
     spec: Value,
-    mounts: bool,
+    mounts: Mounts,
+}
+
+/// Where the data of a workload's pods is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mounts {
+    Nothing,
+    /// A claim for each pod.
+    Own,
+    /// A generic ephemeral volume: the claim comes and goes with its pod.
+    Ephemeral,
+    /// One claim for all, which waits for the first of them.
+    Shared,
+}
+
+impl Mounts {
+    fn roll(dice: &mut Dice, themes: Themes) -> Self {
+        if !themes.volumes {
+            return Self::Nothing;
+        }
+        match dice.below(20) {
+            0..=9 => Self::Nothing,
+            10..=14 => Self::Own,
+            15..=18 => Self::Ephemeral,
+            _ => Self::Shared,
+        }
+    }
 }
 
 impl Workload {
@@ -150,7 +176,7 @@ impl Workload {
             name,
             labels: own,
             spec,
-            mounts: themes.volumes && dice.chance(50),
+            mounts: Mounts::roll(dice, themes),
         }
     }
 
@@ -172,7 +198,7 @@ pub fn fill(dice: &mut Dice, themes: Themes, case: &mut Case) {
         let workload = Workload::roll(dice, themes, case.seed, at);
         if !case.machines.is_empty() && dice.chance(60) {
             for number in 0..dice.between(1, 2) {
-                bind(dice, &workload, number, case);
+                bind(dice, themes, &workload, number, case);
             }
         }
         for number in 0..dice.between(1, 5) {
@@ -185,16 +211,31 @@ pub fn fill(dice: &mut Dice, themes: Themes, case: &mut Case) {
 fn to_place(dice: &mut Dice, workload: &Workload, number: usize, case: &mut Case) -> Value {
     let name = format!("{}-{number}", workload.name);
     let mut pod = workload.pod(&name);
-    if workload.mounts {
-        let claim = format!("{name}-data");
-        case.add_claim(dice, &workload.namespace, &claim, false);
-        pod["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);
+    match workload.mounts {
+        Mounts::Nothing => {}
+        Mounts::Own => {
+            let claim = format!("{name}-data");
+            case.add_claim(dice, &workload.namespace, &claim, false);
+            mount(&mut pod, &claim);
+        }
+        Mounts::Ephemeral => case.add_ephemeral(dice, &mut pod),
+        Mounts::Shared => {
+            let claim = format!("{}-shared", workload.name);
+            if number == 0 {
+                case.add_waiting(dice, &workload.namespace, &claim);
+            }
+            mount(&mut pod, &claim);
+        }
     }
     pod
 }
 
+fn mount(pod: &mut Value, claim: &str) {
+    pod["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);
+}
+
 /// Binds a pod of a workload to a machine that has a Node, whatever its own rules say: rules are for the time of placing only.
-fn bind(dice: &mut Dice, workload: &Workload, number: usize, case: &mut Case) {
+fn bind(dice: &mut Dice, themes: Themes, workload: &Workload, number: usize, case: &mut Case) {
     let joined: Vec<String> = case
         .machines
         .iter()
@@ -213,10 +254,18 @@ fn bind(dice: &mut Dice, workload: &Workload, number: usize, case: &mut Case) {
         pod["spec"].as_object_mut().unwrap().remove(heavy);
     }
     pod["status"]["phase"] = json!(*dice.pick(&["Running", "Running", "Running", "Succeeded"]));
-    if workload.mounts && dice.chance(60) {
-        let claim = format!("{name}-data");
-        case.add_claim(dice, &workload.namespace, &claim, true);
-        pod["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);
+    if workload.mounts != Mounts::Nothing && dice.chance(60) {
+        if workload.mounts == Mounts::Ephemeral {
+            case.add_ephemeral(dice, &mut pod);
+        } else {
+            let claim = format!("{name}-data");
+            case.add_claim(dice, &workload.namespace, &claim, true);
+            mount(&mut pod, &claim);
+        }
+    }
+    if themes.leaving && pod["status"]["phase"] == "Running" && dice.chance(40) {
+        pod["metadata"]["deletionTimestamp"] = json!("2030-01-01T00:00:00Z");
+        pod["metadata"]["deletionGracePeriodSeconds"] = pod["spec"]["terminationGracePeriodSeconds"].clone();
     }
     case.bound.push(object(pod));
 }
