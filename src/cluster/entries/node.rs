@@ -50,6 +50,8 @@ pub struct NodeFacts {
     pub allocatable: ResourceList,
     /// status.conditions.
     pub conditions: Vec<NodeCondition>,
+    /// status.phase; no kubelet has written it for years, but whoever pretends to be one may.
+    pub phase: Option<Box<str>>,
 }
 
 impl NodeEntry {
@@ -80,6 +82,7 @@ impl NodeEntry {
             capacity: ResourceList::from_api(status.capacity.iter().flatten()),
             allocatable: ResourceList::from_api(status.allocatable.iter().flatten()),
             conditions: conditions.collect(),
+            phase: status.phase.filter(|phase| !phase.is_empty()).map(Into::into),
         };
         Self { meta, facts }
     }

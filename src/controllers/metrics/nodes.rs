@@ -1,8 +1,7 @@
 //! `metrics.node`: what every node offers, what its pods ask for, how old it is (surface §5.1).
 //!
-//! Of every Node, managed or not. Its labels are the Node's own, so what the platform overwrote shows (surface T18).
-//!
-//! Differs: the label `phase` is always empty. No kubelet has set `status.phase` for years, and the state does not keep it.
+//! Of every Node, managed or not. Its labels are the Node's own, so what the platform overwrote shows (surface T18); `phase` is `status.phase`, which
+//! kubelets leave empty.
 
 use super::differences::{Follower, amount, resource_type};
 use crate::api::labels;
@@ -51,7 +50,7 @@ impl NodeFollower {
             label(labels::CAPACITY_TYPE),
             label(labels::WINDOWS_BUILD),
             node.name(),
-            "",
+            node.phase.as_deref().unwrap_or_default(),
         ];
         let amounts = amounts(machine).into_iter().map(|(name, amounts)| {
             let shared = resources.get(&name).map(Arc::clone);
@@ -159,12 +158,12 @@ mod tests {
         DateTime::from_timestamp(1_750_000_000 + second, 0).unwrap()
     }
 
-    fn node(cpu: &str, version: u64) -> Delta {
+    fn node(cpu: &str, phase: Option<&str>, version: u64) -> Delta {
         let node = json!({
             "metadata": { "name": "n", "uid": "n", "resourceVersion": version.to_string(), "creationTimestamp": "2025-06-15T15:06:40Z",
                 "labels": { "karpenter.sh/nodepool": "default", "node.kubernetes.io/instance-type": "sku" } },
             "spec": { "providerID": "x:///n" },
-            "status": { "capacity": { "cpu": cpu, "memory": "8Gi" }, "allocatable": { "cpu": "3500m", "memory": "7Gi" } },
+            "status": { "phase": phase, "capacity": { "cpu": cpu, "memory": "8Gi" }, "allocatable": { "cpu": "3500m", "memory": "7Gi" } },
         });
         let entry = NodeEntry::read(serde_json::from_value(node).unwrap());
         Delta::Applied(Object::Node(Arc::new(entry)))
@@ -194,7 +193,7 @@ mod tests {
         let follower = NodeFollower::new(metrics.nodes.gauges.clone());
         let mut cluster = Cluster::new([], Arc::new(|_: &_| None), at(0));
         let mut reader = Reader::new();
-        cluster.observe(node("4", 1), at(0));
+        cluster.observe(node("4", None, 1), at(0));
         cluster.observe(pod("web", "ReplicaSet", &mut reader), at(0));
         cluster.observe(pod("daemon", "DaemonSet", &mut reader), at(0));
         follower.follow(&cluster.snapshot(), at(0));
@@ -217,13 +216,16 @@ mod tests {
             "{text}"
         );
 
-        cluster.observe(node("8", 10), at(0));
+        // as upstream's own pretended kubelet has it (tests/data/observed)
+        cluster.observe(node("8", Some("Running"), 10), at(0));
         follower.follow(&cluster.snapshot(), at(0));
         let text = exposition.render(at(60)).unwrap();
+        let node_labels = node_labels.replace("phase=\"\"", "phase=\"Running\"");
         assert!(
             text.contains(&format!("system_overhead{node_labels},resource_type=\"cpu\"}} 4.5\n")),
             "{text}"
         );
+        assert!(!text.contains("phase=\"\""), "{text}");
 
         let gone = Delta::Deleted {
             kind: Kind::Node,
