@@ -135,7 +135,13 @@ fn deciding_sources() -> String {
             }
         }
     }
-    all.push_str(&std::fs::read_to_string(root.join("controllers/nodeclass.rs")).unwrap());
+    for file in [
+        "controllers/nodeclass.rs",
+        "controllers/nodeoverlay.rs",
+        "api/validation.rs",
+    ] {
+        all.push_str(&std::fs::read_to_string(root.join(file)).unwrap());
+    }
     all
 }
 

@@ -34,6 +34,7 @@ const fn row(
 const CLAIM: &str = "NodeClaim";
 const POOL: &str = "NodePool";
 const CLASS: &str = "RackspaceSpotNodeClass";
+const OVERLAY: &str = "NodeOverlay";
 
 /// All of them, by kind and in the order of an object's life.
 #[rustfmt::skip] // a table: one row per reason
@@ -103,6 +104,11 @@ pub const CONDITIONS: &[ConditionRow] = &[
     row(CLASS, "Ready", "Unknown", "ReconcilingDependents", "The server classes are not known yet."),
     row(CLASS, "Ready", "False", "UnhealthyDependents", "The server classes could not be had."),
     row(CLASS, "Ready", "True", "Ready", "Machines can be had by this class."),
+    row(OVERLAY, "ValidationSucceeded", "False", "RuntimeValidation", "The NodeOverlay makes no sense; the message says what is wrong."),
+    row(OVERLAY, "ValidationSucceeded", "False", "Conflict", "Another NodeOverlay of the same weight changes the same thing of the same instance types, and comes after it by name."),
+    row(OVERLAY, "ValidationSucceeded", "True", "ValidationSucceeded", "The NodeOverlay makes sense and clashes with none."),
+    row(OVERLAY, "Ready", "False", "UnhealthyDependents", "Its validation is False, so it changes nothing."),
+    row(OVERLAY, "Ready", "True", "Ready", "The NodeOverlay changes the instance types that it selects."),
 ];
 
 #[cfg(test)]
