@@ -1,6 +1,7 @@
 //! Whether two sets of requirements go together, and in words why not.
 
-use super::requirement::{Operator, Requirement};
+use super::operator::Operator;
+use super::requirement::Requirement;
 use super::set::Requirements;
 use crate::scheduling::labels::WellKnownLabels;
 use thiserror::Error;

@@ -4,6 +4,7 @@
 //! offerings; the solver works on an interned copy of the same algebra and is checked against this one.
 
 mod compatibility;
+mod operator;
 #[cfg(test)]
 mod properties;
 mod requirement;
@@ -11,6 +12,7 @@ mod set;
 mod validation;
 
 pub use compatibility::{Incompatibility, Undefined};
-pub use requirement::{Operator, Requirement, Spec, UnknownOperator};
+pub use operator::{Operator, UnknownOperator};
+pub use requirement::{Requirement, Spec};
 pub use set::Requirements;
 pub use validation::{InvalidRequirement, validate};

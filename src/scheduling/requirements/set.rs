@@ -1,6 +1,7 @@
 //! A set of requirements, one for each label.
 
-use super::requirement::{Operator, Requirement, Spec};
+use super::operator::Operator;
+use super::requirement::{Requirement, Spec};
 use crate::scheduling::labels::{self, WellKnownLabels};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Whether a requirement that a user wrote makes sense (scheduling 4-5).
 
-use super::requirement::Operator;
+use super::operator::Operator;
 use crate::scheduling::labels::{self, WellKnownLabels};
 use thiserror::Error;
 
