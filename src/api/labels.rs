@@ -118,9 +118,11 @@ pub fn domain(key: &str) -> &str {
 ///
 /// The schema's rule is wider (surface T7): it also refuses `foo-karpenter.sh/x`. Both are kept as they are.
 pub fn is_restricted(key: &str) -> bool {
-    if is_well_known(key) {
-        return false;
-    }
+    !is_well_known(key) && is_reserved(key)
+}
+
+/// The same without regard to which keys are well known, for those who know of more.
+pub fn is_reserved(key: &str) -> bool {
     let domain = domain(key);
     let owned = |owner: &str| domain == owner || domain.strip_suffix(owner).is_some_and(|rest| rest.ends_with('.'));
     RESTRICTED.contains(&key) || RESTRICTED_DOMAINS.iter().any(|owner| owned(owner))

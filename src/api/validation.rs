@@ -9,9 +9,11 @@ use std::collections::BTreeSet;
 
 mod fault;
 mod grammar;
+mod requirement;
 
 pub use fault::{Fault, Findings, Place, UnknownValues};
 pub use grammar::{GrammarError, check_label_value, check_qualified_name};
+pub use requirement::{Judgement, Known, Listed};
 
 /// The reason of a NodePool's `ValidationSucceeded=False`.
 pub const NODEPOOL_REASON: &str = "NodePoolValidationFailed";
@@ -151,100 +153,81 @@ fn check_taint(place: Place, taint: &Taint, seen: &mut BTreeSet<(String, String)
 
 fn check_requirement(requirement: &NodeSelectorRequirementWithMinValues, findings: &mut Findings) {
     let place = Place::Requirements;
-    let key = labels::normalize(&requirement.key);
+    let operator = &requirement.operator;
+    let judgement = Judgement::of(&requirement.key, operator, &requirement.values, requirement.min_values);
+    let key = || judgement.key.to_owned();
     let faults = &mut findings.faults;
-    if !requirement.operator.is_known() {
+    if !judgement.operator_is_known {
         faults.push(Fault::Operator {
-            key: key.to_owned(),
-            operator: requirement.operator.to_string(),
+            key: key(),
+            operator: operator.to_string(),
         });
     }
-    if labels::is_restricted(key) {
-        faults.push(Fault::Restricted {
-            place,
-            key: key.to_owned(),
-        });
+    if labels::is_restricted(judgement.key) {
+        faults.push(Fault::Restricted { place, key: key() });
     }
-    if let Err(fault) = check_qualified_name(key) {
-        faults.push(Fault::Key {
-            place,
-            key: key.to_owned(),
-            fault,
-        });
-    }
-    for value in &requirement.values {
-        if let Err(fault) = check_label_value(value) {
-            faults.push(Fault::Value {
-                place,
-                key: key.to_owned(),
-                value: value.clone(),
-                fault,
-            });
-        }
-    }
-    if requirement.operator.is_comparison() && !is_one_natural_number(&requirement.values) {
+    faults.extend(judgement.key_fault.map(|fault| Fault::Key {
+        place,
+        key: key(),
+        fault,
+    }));
+    faults.extend(judgement.value_faults.iter().map(|(value, fault)| Fault::Value {
+        place,
+        key: key(),
+        value: (*value).to_owned(),
+        fault: *fault,
+    }));
+    if judgement.is_no_number {
         faults.push(Fault::NotANumber {
-            key: key.to_owned(),
-            operator: requirement.operator.clone(),
+            key: key(),
+            operator: operator.clone(),
             values: requirement.values.clone(),
         });
     }
-    if requirement.operator == Operator::In {
-        check_in(key, requirement, findings);
+    if let Some(listed) = &judgement.listed {
+        check_listed(judgement.key, requirement, listed, findings);
     }
 }
 
-fn is_one_natural_number(values: &[String]) -> bool {
-    matches!(values, [value] if value.parse::<i64>().is_ok_and(|number| number >= 0))
-}
-
-/// What only `In` must satisfy: values, enough of them, and enough that the label can have.
-fn check_in(key: &str, requirement: &NodeSelectorRequirementWithMinValues, findings: &mut Findings) {
-    let owned = key.to_owned();
-    let values = &requirement.values;
-    if values.is_empty() {
-        findings.faults.push(Fault::NoValues {
-            key: owned,
-            operator: Operator::In,
-        });
-        return;
-    }
-    let enough = |count: usize| {
-        requirement
-            .min_values
-            .is_none_or(|min| i64::try_from(count).is_ok_and(|n| n >= min))
-    };
+/// What only `In` must satisfy: values, enough of them, and enough that the label can have. The first of these faults hides the others.
+fn check_listed(
+    key: &str,
+    requirement: &NodeSelectorRequirementWithMinValues,
+    listed: &Listed<'_>,
+    findings: &mut Findings,
+) {
+    let key = key.to_owned();
     let min_values = requirement.min_values.unwrap_or_default();
-    if !enough(values.len()) {
-        findings.faults.push(Fault::TooFewValues {
-            key: owned,
-            count: values.len(),
-            min_values,
-        });
+    let faults = &mut findings.faults;
+    if listed.count == 0 {
+        let operator = Operator::In;
+        faults.push(Fault::NoValues { key, operator });
         return;
     }
-    let Some(known) = labels::known_values(key) else { return };
-    let (good, unknown): (Vec<&String>, Vec<&String>) =
-        values.iter().partition(|value| known.contains(&value.as_str()));
-    if good.is_empty() {
-        findings.faults.push(Fault::NoKnownValue {
-            key: owned,
-            values: values.clone(),
-            known,
+    if listed.is_too_short {
+        let count = listed.count;
+        faults.push(Fault::TooFewValues { key, count, min_values });
+        return;
+    }
+    let Some(known) = &listed.known else { return };
+    if known.count == 0 {
+        faults.push(Fault::NoKnownValue {
+            key,
+            values: requirement.values.clone(),
+            known: known.all,
         });
-    } else if !enough(good.len()) {
-        findings.faults.push(Fault::TooFewKnownValues {
-            key: owned,
-            count: good.len(),
+    } else if known.is_too_short {
+        faults.push(Fault::TooFewKnownValues {
+            key,
+            count: known.count,
             min_values,
-            known,
+            known: known.all,
         });
-    } else if !unknown.is_empty() {
-        let values = unknown.into_iter().cloned().collect();
+    } else if !known.strange.is_empty() {
         findings.warnings.push(UnknownValues {
-            key: owned,
-            values,
-            known,
+            key,
+            values: known.strange.iter().map(|&value| value.to_owned()).collect(),
+            known: known.all,
         });
     }
 }

@@ -3,11 +3,11 @@
 //! Decides which keys are well known and which are restricted; the keys themselves, their grammar, and what an old key is called today are the
 //! API's. Called by the requirement algebra, by validation and by whoever writes labels on a NodeClaim.
 
-use crate::api::labels::WELL_KNOWN;
 pub use crate::api::labels::{
     ARCH, CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, NODEPOOL as NODE_POOL, OS, REGION, WINDOWS_BUILD, ZONE, domain,
     normalize as normalised,
 };
+use crate::api::labels::{WELL_KNOWN, is_reserved};
 use crate::api::validation::{check_label_value, check_qualified_name};
 use std::collections::BTreeSet;
 
@@ -54,15 +54,8 @@ impl WellKnownLabels {
 
     /// Whether a key may be used neither in a pod's selectors nor in a NodePool (scheduling 6-4).
     pub fn restricts(&self, key: &str) -> bool {
-        !self.contains(key) && (key == HOSTNAME || is_karpenter_domain(domain(key)))
+        !self.contains(key) && is_reserved(key)
     }
-}
-
-fn is_karpenter_domain(domain: &str) -> bool {
-    domain == KARPENTER_DOMAIN
-        || domain
-            .strip_suffix(KARPENTER_DOMAIN)
-            .is_some_and(|rest| rest.ends_with('.'))
 }
 
 /// Whether the text is what Kubernetes calls a qualified name: an optional DNS prefix and a name of at most 63 characters.

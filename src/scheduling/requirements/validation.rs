@@ -1,11 +1,10 @@
 //! Whether a requirement that a user wrote makes sense (scheduling 4-5).
 
 use super::operator::Operator;
+use crate::api::labels::known_values;
+use crate::api::validation::Judgement;
 use crate::scheduling::labels::{self, WellKnownLabels};
 use thiserror::Error;
-
-/// The values that a capacity type may have in a manifest; reserved is legal so that manifests stay portable (scheduling 25).
-const CAPACITY_TYPES: [&str; 3] = ["on-demand", "spot", "reserved"];
 
 /// What is wrong with a requirement.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -32,7 +31,7 @@ pub enum InvalidRequirement {
         well_known: Vec<String>,
     },
     /// None of the values is one that the label can have.
-    #[error("no valid values found in [{}] for {key}, expected one of: [{}]", .values.join(" "), CAPACITY_TYPES.join(" "))]
+    #[error("no valid values found in [{}] for {key}, expected one of: [{}]", .values.join(" "), known_values(.key).unwrap_or_default().join(" "))]
     NoValidValue {
         /// The label.
         key: String,
@@ -89,7 +88,8 @@ pub enum InvalidRequirement {
     },
 }
 
-/// Everything that is wrong with a requirement; empty when it is fine.
+/// Everything that is wrong with a requirement of a pod; empty when it is fine. The API judges it, as it does those of NodePools; which labels a
+/// pod may ask for, and the words, are ours.
 pub fn validate(
     key: &str,
     operator: &str,
@@ -97,77 +97,55 @@ pub fn validate(
     min_values: Option<u32>,
     well_known: &WellKnownLabels,
 ) -> Vec<InvalidRequirement> {
-    let key = labels::normalised(key).to_owned();
+    let judgement = Judgement::of(key, &operator.into(), values, min_values.map(i64::from));
+    let key = || judgement.key.to_owned();
     let mut wrong = Vec::new();
-    let parsed = operator.parse::<Operator>().ok();
-    if parsed.is_none() {
+    if !judgement.operator_is_known {
         wrong.push(InvalidRequirement::UnsupportedOperator {
-            key: key.clone(),
+            key: key(),
             operator: operator.to_owned(),
         });
     }
-    if well_known.restricts(&key) {
+    if well_known.restricts(judgement.key) {
         let well_known = well_known.iter().map(str::to_owned).collect();
-        wrong.push(InvalidRequirement::RestrictedLabel {
-            key: key.clone(),
-            well_known,
-        });
+        wrong.push(InvalidRequirement::RestrictedLabel { key: key(), well_known });
     }
-    if key == labels::CAPACITY_TYPE && parsed == Some(Operator::In) {
-        let valid = values
+    let min_values = min_values.unwrap_or_default();
+    match judgement.listed.as_ref().and_then(|listed| listed.known.as_ref()) {
+        Some(known) if known.count == 0 => wrong.push(InvalidRequirement::NoValidValue {
+            key: key(),
+            values: values.to_vec(),
+        }),
+        Some(known) if known.is_too_short => wrong.push(InvalidRequirement::TooFewValidValues {
+            key: key(),
+            min_values,
+            valid: known.count,
+        }),
+        _ => {}
+    }
+    if judgement.key_fault.is_some() {
+        wrong.push(InvalidRequirement::BadKey { key: key() });
+    }
+    wrong.extend(
+        judgement
+            .value_faults
             .iter()
-            .filter(|value| CAPACITY_TYPES.contains(&value.as_str()))
-            .count();
-        match min_values {
-            _ if valid == 0 => {
-                wrong.push(InvalidRequirement::NoValidValue {
-                    key: key.clone(),
-                    values: values.to_vec(),
-                });
-            }
-            Some(min_values) if valid < min_values as usize => {
-                wrong.push(InvalidRequirement::TooFewValidValues {
-                    key: key.clone(),
-                    min_values,
-                    valid,
-                });
-            }
-            _ => {}
-        }
+            .map(|(value, _)| InvalidRequirement::BadValue {
+                key: key(),
+                value: (*value).to_owned(),
+            }),
+    );
+    match &judgement.listed {
+        Some(listed) if listed.count == 0 => wrong.push(InvalidRequirement::NoValues { key: key() }),
+        Some(listed) if listed.is_too_short => wrong.push(InvalidRequirement::TooFewValues {
+            key: key(),
+            min_values,
+            given: listed.count,
+        }),
+        _ => {}
     }
-    if !labels::is_qualified_name(&key) {
-        wrong.push(InvalidRequirement::BadKey { key: key.clone() });
-    }
-    for value in values.iter().filter(|value| !labels::is_label_value(value)) {
-        wrong.push(InvalidRequirement::BadValue {
-            key: key.clone(),
-            value: value.clone(),
-        });
-    }
-    if let Some(operator) = parsed {
-        wrong.extend(wrong_values(&key, operator, values, min_values));
+    if let Some(operator) = operator.parse().ok().filter(|_| judgement.is_no_number) {
+        wrong.push(InvalidRequirement::BadBound { key: key(), operator });
     }
     wrong
-}
-
-fn wrong_values(key: &str, operator: Operator, values: &[String], min_values: Option<u32>) -> Vec<InvalidRequirement> {
-    let key = key.to_owned();
-    let given = values.len();
-    match operator {
-        Operator::In if given == 0 => vec![InvalidRequirement::NoValues { key }],
-        Operator::In => min_values
-            .filter(|min_values| given < *min_values as usize)
-            .map(|min_values| InvalidRequirement::TooFewValues { key, min_values, given })
-            .into_iter()
-            .collect(),
-        Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte => {
-            let fine = matches!(values, [value] if value.parse::<i64>().is_ok_and(|value| value >= 0));
-            if fine {
-                Vec::new()
-            } else {
-                vec![InvalidRequirement::BadBound { key, operator }]
-            }
-        }
-        Operator::NotIn | Operator::Exists | Operator::DoesNotExist => Vec::new(),
-    }
 }
