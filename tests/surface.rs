@@ -16,11 +16,15 @@ mod conditions;
 mod docs;
 #[path = "surface/events.rs"]
 mod events;
+#[path = "surface/exposition.rs"]
+mod exposition;
 #[path = "surface/logs.rs"]
 mod logs;
 #[path = "surface/metrics.rs"]
 mod metrics;
 #[path = "surface/scrape.rs"]
 mod scrape;
+#[path = "surface/windows.rs"]
+mod windows;
 #[path = "surface/world.rs"]
 mod world;
