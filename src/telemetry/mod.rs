@@ -1,8 +1,9 @@
 //! Leaves that all may use: the metrics we declare.
 //!
 //! One file per noun says which families there are; names, labels, types and buckets are those of surface §5 and are compared with what upstream
-//! showed while it ran (`golden.rs`). The families of the Kubernetes border (reconciles, queues, API calls) are declared there, beside what they count. [`Exposition`] is where families are declared and the text of a scrape comes from; it is made once by the wiring, and
-//! every part that counts something gets its noun's struct from it. Nothing here reads a clock: whoever observes a time-dependent value hands in `now`.
+//! showed while it ran (`tests/surface/metrics.rs`). The families of the Kubernetes border (reconciles, queues, API calls) are declared there, beside
+//! what they count. [`Exposition`] is where families are declared and the text of a scrape comes from; it is made once by the wiring, and every part
+//! that counts something gets its noun's struct from it. Nothing here reads a clock: whoever observes a time-dependent value hands in `now`.
 
 mod buckets;
 mod causes;
@@ -13,8 +14,6 @@ mod conditions;
 mod decisions;
 mod disruption;
 mod exposition;
-#[cfg(test)]
-mod golden;
 mod metrics;
 mod node_gauges;
 mod nodeclaims;

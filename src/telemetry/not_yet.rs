@@ -1,6 +1,6 @@
 //! Families of surface §5 that we do not show, and why.
 //!
-//! The golden test accounts for every family that upstream showed: it is declared, or it is here. An entry goes when its family is declared.
+//! tests/surface/metrics.rs accounts for every family that upstream showed: it is declared, or it is here. An entry goes when its family is declared.
 
 /// Why a family is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! A scrape of the running operator against what upstream showed while it ran (`tests/data/observed/metrics.json`).
 //!
-//! When it differs: see `src/telemetry/golden.rs`; this is the same table for whatever really has series.
+//! When it differs: see `tests/surface/metrics.rs`; this is the same table for whatever really has series.
 
 use std::collections::{BTreeMap, BTreeSet};
 

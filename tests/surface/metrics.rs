@@ -1,9 +1,12 @@
-//! Metrics: code, a scrape, and what upstream showed (surface §5).
+//! Metrics: code, a scrape, and what upstream showed while it ran (surface §5, `tests/data/observed/metrics.json`).
+//!
+//! When something differs: a family's name, type, labels or buckets are part of the interface that dashboards and alerts rest on, so the declaration is
+//! wrong unless surface §5 says otherwise. A family that upstream shows and we do not belongs into `src/telemetry/not_yet.rs` with its reason.
 
 use crate::scrape::{Family, families};
 use crate::world::{Stage, class, deployment, on_a_paused_clock, pool, shown};
 use karpenter::operator::reference::{describes_objects, metrics};
-use karpenter::telemetry::{Declaration, NOT_YET};
+use karpenter::telemetry::{Absent, Declaration, NOT_YET};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -125,6 +128,7 @@ fn every_declared_family_is_fed() {
 #[test]
 fn what_upstream_showed_has_the_same_type_labels_and_bounds_here() {
     let declared = declared();
+    let mut compared = 0;
     for family in observed() {
         let Some(declaration) = declared.get(&family.name) else {
             assert!(
@@ -134,6 +138,7 @@ fn what_upstream_showed_has_the_same_type_labels_and_bounds_here() {
             );
             continue;
         };
+        assert!(!is_absent(&family.name), "{} is both declared and absent", family.name);
         assert_eq!(declaration.kind.as_str(), family.kind, "type of {}", family.name);
         let labels: BTreeSet<String> = declaration.labels.iter().cloned().collect();
         let theirs = family
@@ -153,6 +158,26 @@ fn what_upstream_showed_has_the_same_type_labels_and_bounds_here() {
             .filter(|bound| *bound != "+Inf");
         let bounds: Vec<f64> = bounds.map(|bound| bound.parse().unwrap()).collect();
         assert_same(&family.name, &declaration.bounds, &bounds);
+        compared += 1;
+    }
+    assert!(compared > 60, "only {compared} families were compared");
+}
+
+#[test]
+fn no_family_is_both_declared_and_absent_and_the_list_of_absent_ones_has_no_twins() {
+    let declared = declared();
+    let names: BTreeSet<&str> = NOT_YET.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names.len(), NOT_YET.len());
+    let both: Vec<_> = names.iter().filter(|name| declared.contains_key(**name)).collect();
+    assert!(both.is_empty(), "declared: take them off the list: {both:?}");
+    assert!(NOT_YET.iter().any(|(_, reason)| *reason == Absent::Never));
+}
+
+#[test]
+fn every_declared_family_says_what_it_means_in_one_sentence() {
+    for declaration in declared().values() {
+        let help = &declaration.help;
+        assert!(help.ends_with('.'), "{}: {help}", declaration.name);
     }
 }
 
