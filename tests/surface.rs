@@ -16,8 +16,6 @@ mod conditions;
 mod docs;
 #[path = "surface/events.rs"]
 mod events;
-#[path = "surface/exposition.rs"]
-mod exposition;
 #[path = "surface/logs.rs"]
 mod logs;
 #[path = "surface/metrics.rs"]

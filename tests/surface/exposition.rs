@@ -1,12 +1,15 @@
 //! The Prometheus text format, read line by line: blocks of samples under their two comments.
 
+/// What a family may be.
+const KINDS: [&str; 5] = ["counter", "gauge", "histogram", "summary", "untyped"];
+
 /// A family as it was written.
 #[derive(Debug, Default)]
 pub struct Block {
     pub name: String,
     pub help: String,
     /// Empty if there is no line about it.
-    pub kind: String,
+    pub kind: &'static str,
     pub samples: Vec<Sample>,
 }
 
@@ -60,15 +63,9 @@ fn take_comment(comment: &str, blocks: &mut Vec<Block>, faults: &mut Vec<String>
             });
         }
         "TYPE" => {
-            if !["counter", "gauge", "histogram", "summary", "untyped"].contains(&words) {
-                return None;
-            }
-            block(
-                blocks,
-                |last| last.name == name && last.kind.is_empty() && last.samples.is_empty(),
-                name,
-            )
-            .kind = words.to_owned();
+            let kind = KINDS.iter().copied().find(|kind| *kind == words)?;
+            let is_open = |last: &Block| last.name == name && last.kind.is_empty() && last.samples.is_empty();
+            block(blocks, is_open, name).kind = kind;
         }
         _ => return None,
     }
@@ -102,7 +99,7 @@ fn take_sample(line: &str, blocks: &mut Vec<Block>) -> Option<()> {
         return None;
     }
     let value: f64 = value.parse().ok()?;
-    let parts = |last: &Block| match last.kind.as_str() {
+    let parts = |last: &Block| match last.kind {
         "histogram" => ["_bucket", "_sum", "_count"].as_slice(),
         "summary" => ["", "_sum", "_count"].as_slice(),
         _ => [""].as_slice(),

@@ -3,13 +3,16 @@
 //!
 //! Written for this test, so that it shares nothing with the writer. [`lint`] names faults one by one; its own tests show each of them.
 
-use crate::exposition::{Block, Sample, read};
+#[path = "exposition.rs"]
+mod exposition;
+
+use exposition::{Block, Sample, read};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One family as a scrape shows it.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Family {
-    pub kind: String,
+    pub kind: &'static str,
     pub help: String,
     pub labels: BTreeSet<String>,
     pub bounds: Vec<f64>,
@@ -35,9 +38,9 @@ fn own_label(kind: &str) -> Option<&'static str> {
 }
 
 fn family(block: &Block) -> Family {
-    let own = own_label(&block.kind);
+    let own = own_label(block.kind);
     let mut family = Family {
-        kind: block.kind.clone(),
+        kind: block.kind,
         help: block.help.clone(),
         ..Family::default()
     };
@@ -71,7 +74,7 @@ fn lint(blocks: &[Block]) -> Vec<String> {
         if block.help.is_empty() {
             fault("has no help");
         }
-        if !["counter", "gauge", "histogram", "summary"].contains(&block.kind.as_str()) {
+        if !["counter", "gauge", "histogram", "summary"].contains(&block.kind) {
             fault("has no type");
         }
         if block.samples.is_empty() {
@@ -109,7 +112,7 @@ fn lint(blocks: &[Block]) -> Vec<String> {
 fn series(block: &Block) -> Vec<String> {
     let mut faults = Vec::new();
     let mut seen = BTreeSet::new();
-    let own = own_label(&block.kind);
+    let own = own_label(block.kind);
     let names = |sample: &Sample| -> Vec<String> {
         let all = sample.labels.iter().map(|(label, _)| label.clone());
         all.filter(|label| Some(label.as_str()) != own).collect()
