@@ -153,3 +153,23 @@ async fn whoever_comes_next_fills_the_claims_it_finds_although_they_have_no_type
         );
     }
 }
+
+// Right after a restart "not found" is no proof for a claim that was perhaps ordered a moment before; for one that records its machine it is.
+#[tokio::test(start_paused = true)]
+async fn a_node_given_back_right_after_a_restart_goes_as_fast_as_any_other() {
+    let scene = Scene::start(7).await;
+    let first = scene.operator("first", Role::Alone);
+    scene.pods_come(PODS).await;
+    first.kill().await;
+    let killed = scene.world.now();
+    let _second = scene.operator("second", Role::Alone);
+    scene.world.scale("deployment/web", 0).await.unwrap();
+    for claim in scene.world.claims() {
+        scene.world.delete(&format!("nodeclaim/{claim}")).await.unwrap();
+    }
+    scene
+        .until("the claims are gone", 1, |world| world.claims().is_empty())
+        .await;
+    let took = scene.world.now() - killed;
+    assert!(took.num_seconds() <= 25, "{took}");
+}

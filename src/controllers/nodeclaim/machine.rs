@@ -51,9 +51,13 @@ impl Orders {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// The claim's machine as the provider knows it.
+    /// The claim's machine as the provider knows it. A provider ID is recorded only of an order that was answered, in whatever process.
     pub fn identity(&self, claim: &NodeClaim) -> MachineIdentity {
-        let outcome = self.with(claim.uid(), |memory| memory.outcome);
+        let outcome = if claim.provider_id().is_some() {
+            CreateOutcome::Known
+        } else {
+            self.with(claim.uid(), |memory| memory.outcome)
+        };
         MachineIdentity {
             claim_uid: claim.uid().to_owned(),
             provider_id: claim.provider_id().map(str::to_owned),
@@ -146,6 +150,14 @@ mod tests {
             orders.facts(&claim(None), &MachineState::Absent, at(1)),
             Machine::NotOrdered
         );
+    }
+
+    #[test]
+    fn after_a_restart_a_claim_that_records_its_machine_is_known_to_have_been_ordered() {
+        let orders = Orders::default();
+        assert_eq!(orders.identity(&claim(None)).create_outcome, CreateOutcome::Unknown);
+        let recorded = claim(Some("rackspacespot://c/spot/u"));
+        assert_eq!(orders.identity(&recorded).create_outcome, CreateOutcome::Known);
     }
 
     #[test]
