@@ -1,6 +1,11 @@
-//! The real binary, killed with SIGKILL and frozen with SIGSTOP at each of its writes, over loopback against the simulated world, in real time.
+//! The real binary, killed with SIGKILL before and after the answer to each of its writes, and frozen with SIGSTOP at a spread of them, over loopback
+//! against the simulated world, in real time.
 //!
-//! Several worlds run beside each other, since most of the time everybody waits.
+//! Nearly all of a history's time is waiting for intervals of the operator (a poll of 5 s for the server, 10 s of nomination, 10 s between two looks at
+//! what is empty, 15 s of validation, 5 s of drain, 5 s for the end of the machine, and the lease of whoever was killed), so many worlds run beside each
+//! other. What limits them is the processor: about one second for each history in a debug build.
+//!
+//! `EVERY=1` freezes at each write too, and `EVERY=10` makes do with a tenth of kills and frosts.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +18,8 @@
 mod door;
 #[path = "replicas/process.rs"]
 mod process;
+#[path = "replicas/sight.rs"]
+mod sight;
 #[path = "replicas/story.rs"]
 mod story;
 
@@ -22,25 +29,38 @@ use karpenter::clock::SystemClock;
 use process::{Replica, Terms, signal};
 use sandbox::spot::Options;
 use sandbox::world::World;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use story::Scenery;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SetOnce};
 
 const PODS: u32 = 2;
-/// Worlds at a time.
-const AT_ONCE: usize = 6;
+/// Histories at a time: nearly all of their time is waiting for the intervals of the operator.
+const KILLS_AT_ONCE: usize = 56;
+const FROSTS_AT_ONCE: usize = 16;
+const SIDES: [Side; 2] = [Side::Kubernetes, Side::Spot];
+/// No history has more writes than this.
+const MOST_WRITES: usize = 200;
+/// Shorter than usual, and long enough for an operator that has to wait for a processor.
+const SHORT: Terms = Terms {
+    lease: "8s",
+    warm: false,
+};
 
-/// Every so manieth write; `EVERY=1` tries each. The in-process world tries each in any case (tests/operator/kills.rs): here it is shown that a real
-/// process behaves alike, and each history takes real time.
+/// Every so manieth write; `EVERY=1` tries each.
 fn every(usual: usize) -> usize {
     let given = std::env::var("EVERY").ok().and_then(|text| text.parse().ok());
     given.filter(|step| *step > 0).unwrap_or(usual)
 }
-const SHORT: Terms = Terms {
-    lease: "3s",
-    warm: false,
-};
+
+/// Starting is what costs; a history begins when the one before it has a leader, as fast as the machine is.
+async fn begin(doors: Doors, scenery: &Scenery) -> (Replica, String) {
+    static GATE: Semaphore = Semaphore::const_new(2);
+    let _one_of_few = GATE.acquire().await.unwrap();
+    let first = Replica::start("first", doors, SHORT);
+    let leader = scenery.holder_after("").await;
+    (first, leader)
+}
 
 async fn scenery() -> Scenery {
     let world = World::builder(7)
@@ -68,160 +88,252 @@ async fn doors(scenery: &Scenery) -> Doors {
     Doors::open(scenery.client.clone(), scenery.spot.router()).await
 }
 
-/// How many writes a launch and a removal have, when nobody disturbs them.
-async fn undisturbed() -> [(Side, usize); 2] {
-    let scenery = scenery().await;
-    let operator = Replica::start("alone", doors(&scenery).await, SHORT);
-    scenery.pods_come(PODS).await;
-    scenery.pods_go().await;
-    let writes = operator.doors.writes();
-    [Side::Kubernetes, Side::Spot].map(|side| (side, writes.iter().filter(|write| write.side == side).count()))
+/// How many writes an undisturbed history has, known when one has ended.
+#[derive(Default)]
+struct Count(SetOnce<[usize; 2]>);
+
+impl Count {
+    /// Plays a launch and a removal that nobody disturbs.
+    async fn find(&self) {
+        let scenery = scenery().await;
+        let (operator, _) = begin(doors(&scenery).await, &scenery).await;
+        scenery.pods_come(PODS).await;
+        scenery.pods_go().await;
+        let writes = operator.doors.writes();
+        let found = SIDES.map(|side| writes.iter().filter(|write| write.side == side).count());
+        assert!(
+            found.iter().all(|writes| (6..MOST_WRITES).contains(writes)),
+            "{found:?}"
+        );
+        self.0.set(found).unwrap();
+    }
+
+    async fn of(&self, side: Side) -> usize {
+        self.0.wait().await[usize::from(side == Side::Spot)]
+    }
 }
 
-/// One history: killed at the n-th write, and started again. Says whether there was such a write.
-async fn killed(side: Side, point: Point, nth: usize) -> bool {
+/// Plays the history for each write that there is, several at a time.
+async fn at_each_write(
+    at_once: usize,
+    what: &str,
+    points: impl IntoIterator<Item = (Side, Point, usize)>,
+    history: impl AsyncFn(Side, Point, usize) -> History,
+) {
+    let count = &Count::default();
+    let history = &history;
+    let histories = futures::stream::iter(points)
+        .map(|(side, point, nth)| async move {
+            // the first ones there are surely
+            if nth > 6 && nth > count.of(side).await {
+                return None;
+            }
+            Some((side, nth, tried(async || history(side, point, nth).await).await))
+        })
+        .buffer_unordered(at_once)
+        .filter_map(std::future::ready);
+    let ((), tried) = tokio::join!(count.find(), histories.collect::<Vec<_>>());
+    for side in SIDES {
+        let writes = count.of(side).await;
+        let of_side = || tried.iter().filter(|(of, ..)| *of == side);
+        let struck = of_side().filter(|(_, _, struck)| *struck).count();
+        println!(
+            "{side:?}: {struck} of {} histories {what}; {writes} writes",
+            of_side().count()
+        );
+        // a history may be some writes shorter than another, since two changes of one object may come together
+        let unstruck: Vec<usize> = of_side()
+            .filter(|(_, _, struck)| !struck)
+            .map(|(_, nth, _)| *nth)
+            .collect();
+        let told = format!("{side:?}: of {writes} writes, not {what}: {unstruck:?}");
+        assert!(unstruck.iter().all(|nth| nth * 3 > writes * 2), "{told}");
+        assert!(unstruck.len() * 10 <= of_side().count().max(30), "{told}");
+    }
+}
+
+/// What a history was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum History {
+    /// It befell an operator at its n-th write, and the story went on to its end.
+    Struck,
+    /// There was no such write.
+    Unstruck,
+    /// An operator lost its lease and ended, since the machine was too busy for it; nothing was shown.
+    Disturbed,
+}
+
+/// Tries until a history is undisturbed; says whether there was such a write.
+async fn tried(history: impl AsyncFn() -> History) -> bool {
+    for _ in 0..5 {
+        match history().await {
+            History::Struck => return true,
+            History::Unstruck => return false,
+            History::Disturbed => println!("an operator lost its lease on a busy machine: once more"),
+        }
+    }
+    panic!("five times in a row an operator lost its lease, although it ran");
+}
+
+/// Waits until an operator ends by itself, which it may do for one reason only.
+async fn ended(operator: &mut Replica) {
+    let code = operator.ended().await;
+    let written = operator.written();
+    assert!(
+        code == Some(2) && written.contains("leader election lost"),
+        "it ended with {code:?}: {written}"
+    );
+}
+
+/// Kills the first operator when it is time, and starts another. Ends only if one of them ends by itself.
+async fn kill_and_start_again(scenery: &Scenery, mut first: Replica, sprung: &Notify, struck: &OnceLock<f64>) {
+    tokio::select! {
+        biased;
+        () = sprung.notified() => first.kill().await,
+        () = ended(&mut first) => return,
+    }
+    struck.set(scenery.passed()).unwrap();
+    let mut second = Replica::start("second", doors(scenery).await, SHORT);
+    ended(&mut second).await;
+}
+
+/// One history: killed at the n-th write, and started again.
+async fn killed(side: Side, point: Point, nth: usize) -> History {
     let scenery = scenery().await;
     let sprung = Arc::new(Notify::new());
     let doors_of_first = doors(&scenery).await;
     let told = Arc::clone(&sprung);
     doors_of_first.set(Trap {
         side,
+        of: "",
         point,
         nth,
         then: Then::Vanish,
         spring: Box::new(move || told.notify_one()),
     });
-    let mut first = Replica::start("first", doors_of_first, SHORT);
-    let struck = std::sync::atomic::AtomicBool::new(false);
-    let killing = async {
-        sprung.notified().await;
-        first.kill().await;
-        struck.store(true, std::sync::atomic::Ordering::Relaxed);
-        let _second = Replica::start("second", doors(&scenery).await, SHORT);
-        std::future::pending::<()>().await;
-    };
+    let (first, _) = begin(doors_of_first, &scenery).await;
+    let (struck, run) = (OnceLock::new(), OnceLock::new());
     let story = async {
         scenery.pods_come(PODS).await;
+        run.set(scenery.passed()).unwrap();
         scenery.pods_go().await;
     };
     tokio::select! {
         biased;
         () = story => {}
-        () = killing => {}
+        () = kill_and_start_again(&scenery, first, &sprung, &struck) => return History::Disturbed,
     }
-    let seen = scenery.seen();
     let told = format!("killed {point:?} write {nth} to {side:?}");
+    println!(
+        "{told}: at {:.1} s, pods ran at {:.1} s, nothing was left at {:.1} s",
+        struck.get().unwrap_or(&f64::NAN),
+        run.get().unwrap(),
+        scenery.passed()
+    );
+    as_it_should_be(&scenery, &told);
+    struck.get().map_or(History::Unstruck, |_| History::Struck)
+}
+
+fn as_it_should_be(scenery: &Scenery, told: &str) {
+    let seen = scenery.seen();
     assert_eq!(seen.claims, seen.pools, "{told}");
     assert_eq!(
         seen.claims.len(),
         usize::try_from(PODS).unwrap(),
         "{told}: claims for pods that had one"
     );
-    struck.into_inner()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_before_or_after_any_write_it_goes_on_where_it_was() {
-    let mut all = Vec::new();
-    for (side, writes) in undisturbed().await {
-        assert!(writes >= 4, "{side:?}: {writes}");
-        for nth in (1..=writes).step_by(every(13)) {
-            all.extend([Point::Before, Point::After].map(|point| (side, point, nth)));
-        }
-    }
-    let count = all.len();
-    let histories = futures::stream::iter(all).map(|(side, point, nth)| async move { killed(side, point, nth).await });
-    let struck: Vec<bool> = histories.buffer_unordered(AT_ONCE).collect().await;
-    let struck = struck.into_iter().filter(|struck| *struck).count();
-    println!("{struck} of {count} histories had their kill");
-    // a history may be a write or two shorter than the one that was counted
-    assert!(
-        struck * 10 >= count * 7,
-        "only {struck} of {count} histories had a kill"
-    );
+    let points = SIDES.into_iter().flat_map(|side| {
+        (1..MOST_WRITES)
+            .step_by(every(1))
+            .flat_map(move |nth| [Point::Before, Point::After].map(|point| (side, point, nth)))
+    });
+    at_each_write(KILLS_AT_ONCE, "had their kill", points, killed).await;
 }
 
-/// One history: the holder is frozen at its n-th write for longer than the lease while another stands by, and wakes up when that one has done the
-/// work. Says whether there was such a write.
-async fn frozen(side: Side, nth: usize) -> bool {
+/// One history: the holder is frozen at its n-th write for longer than the lease while another stands by, and wakes up when that one has begun to
+/// work.
+async fn frozen(side: Side, point: Point, nth: usize) -> History {
     let scenery = scenery().await;
     let doors_of_first = doors(&scenery).await;
-    let mut first = Replica::start("first", doors_of_first.clone(), SHORT);
-    let (id, sprung) = (first.id(), Arc::new(Notify::new()));
-    let told = Arc::clone(&sprung);
+    let sprung = Arc::new(Notify::new());
+    let (told, id) = (Arc::clone(&sprung), Arc::new(OnceLock::new()));
+    let frozen = Arc::clone(&id);
     doors_of_first.set(Trap {
         side,
-        point: Point::Before,
+        of: "",
+        point,
         nth,
         // the request that was leaving
         then: Then::GoOn,
         spring: Box::new(move || {
-            signal("-STOP", id);
+            signal("-STOP", *frozen.wait());
             told.notify_one();
         }),
     });
-    let leader = scenery.holder_after("").await;
-    let second = Replica::start("second", doors(&scenery).await, Terms { warm: true, ..SHORT });
-    let waking = async {
-        sprung.notified().await;
-        scenery.holder_after(&leader).await;
-        // by now the other has begun to work
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        // what had left before it was frozen has arrived
-        let before = doors_of_first.writes().len();
-        signal("-CONT", id);
-        let code = tokio::time::timeout(Duration::from_secs(20), first.ended()).await;
-        assert_eq!(code.expect("it ends when it wakes"), Some(2), "{}", first.written());
-        assert!(first.written().contains("leader election lost"), "{}", first.written());
-        before
-    };
+    let (mut first, leader) = begin(doors_of_first, &scenery).await;
+    id.set(first.id()).unwrap();
+    let mut second = Replica::start("second", doors(&scenery).await, Terms { warm: true, ..SHORT });
+    let doors_of_second = second.doors.clone();
+    let told = format!("frozen at write {nth} to {side:?}");
     let story = async {
         scenery.pods_come(PODS).await;
         scenery.pods_go().await;
     };
-    let before = {
-        let mut waking = std::pin::pin!(waking);
-        let mut story = std::pin::pin!(story);
-        tokio::select! {
-            biased;
-            before = &mut waking => {
-                story.await;
-                Some(before)
-            }
-            // there was no such write
-            () = &mut story => None,
-        }
+    let mut story = std::pin::pin!(story);
+    let history = tokio::select! {
+        biased;
+        struck = wake_up(&scenery, &mut first, &leader, &sprung, &told) => struck,
+        // there was no such write
+        () = &mut story => return History::Unstruck,
+        () = ended(&mut second) => History::Disturbed,
     };
-    let Some(before) = before else { return false };
-    let told = format!("frozen at write {nth} to {side:?}");
-    let more: Vec<String> = doors_of_first
-        .writes()
-        .drain(before..)
-        .map(|write| write.what)
-        .collect();
+    if history != History::Struck {
+        return history;
+    }
+    tokio::select! {
+        biased;
+        () = story => {}
+        () = ended(&mut second) => return History::Disturbed,
+    }
+    as_it_should_be(&scenery, &told);
+    assert!(!doors_of_second.writes().is_empty(), "{told}: the other did nothing");
+    println!("{told}: nothing was left at {:.1} s", scenery.passed());
+    History::Struck
+}
+
+/// Wakes the frozen one when another is at work: it sends nothing but what was leaving, and ends.
+async fn wake_up(scenery: &Scenery, first: &mut Replica, leader: &str, sprung: &Notify, told: &str) -> History {
+    tokio::select! {
+        biased;
+        () = sprung.notified() => {}
+        () = ended(first) => return History::Disturbed,
+    }
+    scenery.holder_after(leader).await;
+    // by now the other has begun to work
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    // what had left before it was frozen has arrived
+    let before = first.doors.writes().len();
+    signal("-CONT", first.id());
+    let in_time = tokio::time::timeout(Duration::from_secs(20), ended(first)).await;
+    in_time.expect("it ends when it wakes");
+    let mut writes = first.doors.writes();
+    let more: Vec<String> = writes.drain(before..).map(|write| write.what).collect();
     assert!(more.len() <= 1, "{told}: it wrote after it woke: {more:?}");
-    let seen = scenery.seen();
-    assert_eq!(seen.claims, seen.pools, "{told}");
-    assert_eq!(seen.claims.len(), usize::try_from(PODS).unwrap(), "{told}");
-    assert!(!second.doors.writes().is_empty(), "{told}: the other did nothing");
-    true
+    History::Struck
 }
 
 // architecture §3.5
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn frozen_at_any_write_for_longer_than_the_lease_it_sends_at_most_what_was_leaving_and_ends() {
-    let writes = undisturbed().await;
-    let all = writes
-        .into_iter()
-        .flat_map(|(side, writes)| (1..=writes).step_by(every(20)).map(move |nth| (side, nth)));
-    let all: Vec<_> = all.collect();
-    let count = all.len();
-    let histories = futures::stream::iter(all).map(|(side, nth)| async move { frozen(side, nth).await });
-    let struck: Vec<bool> = histories.buffer_unordered(AT_ONCE).collect().await;
-    let struck = struck.into_iter().filter(|struck| *struck).count();
-    println!("{struck} of {count} histories had their frost");
-    assert!(
-        struck * 10 >= count * 7,
-        "only {struck} of {count} histories had a frost"
-    );
+    let points = SIDES.into_iter().flat_map(|side| {
+        let step = if side == Side::Spot { 1 } else { every(4) };
+        (1..MOST_WRITES)
+            .step_by(step)
+            .map(move |nth| (side, Point::Before, nth))
+    });
+    at_each_write(FROSTS_AT_ONCE, "had their frost", points, frozen).await;
 }

@@ -41,6 +41,8 @@ pub enum Then {
 /// Something that happens at the n-th write.
 pub struct Trap {
     pub side: Side,
+    /// Only writes with this in their method and path count; all do if it is empty.
+    pub of: &'static str,
     pub point: Point,
     pub nth: usize,
     pub then: Then,
@@ -147,13 +149,14 @@ impl Shared {
     fn note(&self, side: Side, what: String) -> Option<Trap> {
         let mut writes = self.writes.lock().unwrap();
         writes.push(Write { side, what });
-        let count = writes.iter().filter(|write| write.side == side).count();
         let mut trap = self.trap.lock().unwrap();
-        if trap.as_ref().is_some_and(|trap| trap.side == side && trap.nth == count) {
-            trap.take()
-        } else {
-            None
-        }
+        let of = trap.as_ref().filter(|trap| trap.side == side)?.of;
+        let count = writes
+            .iter()
+            .filter(|write| write.side == side && write.what.contains(of))
+            .count();
+        let it = writes.last().is_some_and(|write| write.what.contains(of));
+        trap.take_if(|trap| it && trap.nth == count)
     }
 }
 

@@ -67,6 +67,8 @@ impl Replica {
                 ("SPOT_BASE_URL", &platform),
                 ("SPOT_AUTH_URL", &platform),
                 ("NGPC_PRICE_DETAILS_URL", &format!("{platform}/percentiles.json")),
+                // a node that was meant for a pod is spared for two batches and at least 10 s
+                ("BATCH_MAX_DURATION", "1s"),
                 ("LOG_LEVEL", "debug"),
             ])
             .stdin(Stdio::null())

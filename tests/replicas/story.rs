@@ -1,31 +1,28 @@
 //! Pods come and pods go, whoever runs the cluster and whatever befalls the operators; and what must be so all along.
 
+use super::sight::{Seen, Sight, There, pools};
+use kube::ResourceExt as _;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams};
 use sandbox::spot::Spot;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
+use tokio::time::Instant;
 
 const WITHIN: Duration = Duration::from_mins(3);
-const LOOK: Duration = Duration::from_millis(150);
+/// A look without any news, since a watch may be dropped.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A cluster and a platform.
 pub struct Scenery {
     pub client: kube::Client,
     pub spot: Spot,
-    seen: Mutex<Seen>,
+    sight: Sight,
+    /// When the pods came.
+    began: Mutex<Instant>,
     /// Ends whatever plays the rest of the world.
     _alive: Box<dyn std::any::Any + Send + Sync>,
-}
-
-/// What was ever there.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Seen {
-    /// UIDs of claims.
-    pub claims: BTreeSet<String>,
-    /// Names of pools.
-    pub pools: BTreeSet<String>,
 }
 
 fn resource(api_version: &str, kind: &str) -> ApiResource {
@@ -37,9 +34,10 @@ impl Scenery {
     /// A scenery that ends with `alive`.
     pub fn new(client: kube::Client, spot: Spot, alive: impl std::any::Any + Send + Sync) -> Self {
         Self {
+            sight: Sight::open(&client, &spot),
+            began: Mutex::new(Instant::now()),
             client,
             spot,
-            seen: Mutex::default(),
             _alive: Box::new(alive),
         }
     }
@@ -89,78 +87,73 @@ impl Scenery {
         self.apply("apps/v1", "Deployment", "web", deployment).await;
     }
 
-    async fn list(&self, api_version: &str, kind: &str) -> Vec<Value> {
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource(api_version, kind));
-        let list = api.list(&ListParams::default()).await.unwrap();
-        list.items
-            .into_iter()
-            .map(|object| serde_json::to_value(object).unwrap())
-            .collect()
+    async fn claims(&self) -> Vec<DynamicObject> {
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource("karpenter.sh/v1", "NodeClaim"));
+        api.list(&ListParams::default()).await.unwrap().items
     }
 
-    fn pools(&self) -> BTreeSet<String> {
-        self.spot
-            .with(|platform| platform.pools().map(|pool| pool.meta.name.clone()).collect())
-    }
-
-    async fn claims(&self) -> BTreeSet<String> {
-        let claims = self.list("karpenter.sh/v1", "NodeClaim").await;
-        claims
-            .iter()
-            .map(|claim| claim["metadata"]["uid"].as_str().unwrap().to_owned())
-            .collect()
-    }
-
-    /// What was ever there.
+    /// What was ever there since the pods came.
     pub fn seen(&self) -> Seen {
-        self.seen.lock().unwrap().clone()
+        self.sight.seen()
     }
 
-    /// Looks what is there: each pool has its claim.
-    async fn look(&self) -> Seen {
-        // in this order: a claim is made before its pool and goes after it
-        let before = self.claims().await;
-        let pools = self.pools();
-        let after = self.claims().await;
-        let lone: Vec<_> = pools
-            .iter()
-            .filter(|pool| !before.contains(*pool) && !after.contains(*pool))
-            .collect();
+    /// Seconds since the pods came.
+    pub fn passed(&self) -> f64 {
+        self.began.lock().unwrap().elapsed().as_secs_f64()
+    }
+
+    /// What is there: each pool has its claim.
+    async fn look(&self) -> There {
+        let there = self.sight.there();
+        if there.pools.is_subset(&there.claims) {
+            return there;
+        }
+        // What was told may lag behind. In this order: a claim is made before its pool and goes after it.
+        let mut claims = self.claims().await;
+        let pools = pools(&self.spot);
+        claims.extend(self.claims().await);
+        let claims: BTreeSet<String> = claims.iter().filter_map(DynamicObject::uid).collect();
+        let lone: Vec<_> = pools.difference(&claims).collect();
         assert!(lone.is_empty(), "pools without claim: {lone:?}");
-        let mut seen = self.seen.lock().unwrap();
-        seen.claims.extend(before);
-        seen.claims.extend(after.iter().cloned());
-        seen.pools.extend(pools.iter().cloned());
-        Seen { claims: after, pools }
+        there
     }
 
     /// Waits until something is so.
-    pub async fn until(&self, what: &str, holds: impl AsyncFn(&Seen) -> bool) {
+    async fn until(&self, what: &str, holds: impl Fn(&There) -> bool) -> There {
         let waited = tokio::time::timeout(WITHIN, async {
-            while !holds(&self.look().await).await {
-                tokio::time::sleep(LOOK).await;
+            loop {
+                let mut moved = std::pin::pin!(self.sight.moved());
+                // in line before the look, so that nothing is missed in between
+                moved.as_mut().enable();
+                let there = self.look().await;
+                if holds(&there) {
+                    return there;
+                }
+                let _ = tokio::time::timeout(LOOK, moved).await;
             }
         });
-        if waited.await.is_err() {
-            let claims = serde_json::to_string_pretty(&self.list("karpenter.sh/v1", "NodeClaim").await).unwrap();
+        let Ok(there) = waited.await else {
+            let claims = serde_json::to_string_pretty(&self.claims().await).unwrap();
             panic!(
-                "not within {WITHIN:?}: {what}\nclaims: {claims}\npools: {:?}",
-                self.pools()
+                "not within {WITHIN:?}: {what}\n{:?}\nclaims: {claims}",
+                self.sight.there()
             );
-        }
+        };
+        there
     }
 
     /// So many pods come and run; each claim that was made for them is there and has its one pool.
     pub async fn pods_come(&self, pods: u32) {
-        *self.seen.lock().unwrap() = Seen::default();
+        self.sight.forget();
+        *self.began.lock().unwrap() = Instant::now();
         self.scale(pods).await;
         let wanted = usize::try_from(pods).unwrap();
-        self.until("the pods run", async |_| {
-            let all = self.list("v1", "Pod").await;
-            all.iter().filter(|pod| pod["status"]["phase"] == "Running").count() == wanted
-        })
-        .await;
-        let (there, seen) = (self.look().await, self.seen());
+        let there = self
+            .until("the pods run", |there| {
+                there.pods.values().filter(|phase| *phase == "Running").count() == wanted
+            })
+            .await;
+        let seen = self.seen();
         assert_eq!(seen.claims, there.claims, "a claim was lost on the way");
         assert_eq!(there.claims, there.pools, "each claim has one pool of its name");
         assert_eq!(there.claims.len(), wanted, "one machine for each pod and no more");
@@ -169,8 +162,8 @@ impl Scenery {
     /// Pods go, and nothing is left.
     pub async fn pods_go(&self) {
         self.scale(0).await;
-        self.until("nothing is left", async |there| {
-            there.claims.is_empty() && there.pools.is_empty() && self.list("v1", "Node").await.is_empty()
+        self.until("nothing is left", |there| {
+            there.claims.is_empty() && there.pools.is_empty() && there.nodes.is_empty()
         })
         .await;
     }
