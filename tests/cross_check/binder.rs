@@ -94,7 +94,7 @@ impl World {
     }
 
     /// Everything about a placement, for whoever looks into it.
-    fn shown(&self, step: &Step, plan: &Plan) -> String {
+    fn shown(&self, case: &Case, step: &Step, plan: &Plan) -> String {
         let spec = serde_json::to_string(&step.pod.spec).unwrap();
         let mut lines = vec![format!("  pod {:?} {spec}", step.pod.metadata.labels)];
         for node in self.nodes.values() {
@@ -102,6 +102,17 @@ impl World {
             lines.push(format!(
                 "  node {:?} {:?} {taints:?}",
                 node.metadata.name, node.metadata.labels
+            ));
+        }
+        for other in &case.bound {
+            let meta = &other.metadata;
+            let node = other.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+            let going = meta.deletion_timestamp.is_some();
+            let phase = other.status.as_ref().and_then(|status| status.phase.as_deref());
+            lines.push(format!(
+                "  bound {} {:?} on {node:?} {phase:?} going: {going}",
+                Name::of(other),
+                meta.labels
             ));
         }
         for other in &plan.steps {
@@ -169,7 +180,7 @@ pub fn judge(case: &Case, plan: &Plan, findings: &mut Findings) {
         let name = step.pod.metadata.name.as_deref().unwrap();
         let mut text = format!("seed {}: {name} on {}: {reason}", case.seed, step.node);
         if std::env::var_os("SHOW").is_some() {
-            text = format!("{text}\n{}", world.shown(step, plan));
+            text = format!("{text}\n{}", world.shown(case, step, plan));
         }
         findings.defects.push(text);
     }

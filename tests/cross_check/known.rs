@@ -88,15 +88,18 @@ fn shares_a_waiting_claim(case: &Case, step: &Step) -> bool {
     })
 }
 
-/// `Exists` and `NotIn` of one label together are a `NotIn`, which a machine without the label satisfies too (5-7).
+/// `Exists` and `NotIn` of one label together are a `NotIn`, which a machine without the label satisfies too (5-7); even a preferred one.
 fn presence_is_lost(pod: &Pod) -> bool {
+    let preferred = pod.constraints.preferred_terms.iter().map(|term| &term.term);
+    let preferred: Vec<_> = preferred.flat_map(|term| &term.expressions).collect();
     pod.constraints.required_terms.iter().any(|term| {
-        term.expressions.iter().any(|one| {
-            let same = term.expressions.iter().filter(|other| other.key == one.key);
-            one.operator == "NotIn"
-                && same
-                    .into_iter()
-                    .any(|other| ["Exists", "Gt", "Lt"].contains(&other.operator.as_str()))
+        let mut needs = term
+            .expressions
+            .iter()
+            .filter(|one| ["Exists", "Gt", "Lt"].contains(&one.operator.as_str()));
+        needs.any(|one| {
+            let mut all = term.expressions.iter().chain(preferred.iter().copied());
+            all.any(|other| other.key == one.key && other.operator == "NotIn")
         })
     })
 }
@@ -167,6 +170,7 @@ fn spread(plan: &Plan, pod: &Arc<Pod>) -> Option<&'static str> {
         counted_on_open_claim(plan, pod, spread)
             .or_else(|| domain_to_come(plan, spread))
             .or_else(|| domain_of_any_value(plan, spread))
+            .or_else(|| by_one_term(pod, spread))
     })
 }
 
@@ -174,6 +178,11 @@ fn spread(plan: &Plan, pod: &Arc<Pod>) -> Option<&'static str> {
 fn one_key_of_several(pod: &Pod) -> bool {
     let keys = pod.constraints.spread.iter().map(|spread| spread.topology_key.as_str());
     keys.filter(|key| *key != labels::HOSTNAME).count() > 1
+}
+
+/// Terms are tried one after the other, and those that were given up no longer say which nodes count; the scheduler counts by all of them (17-8).
+fn by_one_term(pod: &Pod, spread: &Spread) -> Option<&'static str> {
+    (several_terms(pod) && spread.node_affinity == NodePolicy::Honor).then_some("17-8")
 }
 
 fn several_terms(pod: &Pod) -> bool {

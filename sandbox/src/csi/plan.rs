@@ -235,33 +235,46 @@ mod tests {
 
     #[test]
     fn an_attachment_is_held_until_its_volume_is_detached() {
-        let mut seen = Seen::default();
-        let name = Name::new("", "a");
-        let key = Key::Attachment(name.clone());
-        let options = CsiOptions::default();
-        let mut object = json!({
-            "metadata": {"name": "a", "resourceVersion": "7", "finalizers": ["other"]},
-            "spec": {"attacher": DRIVER, "nodeName": "n", "source": {"persistentVolumeName": "pvc-u"}},
-        });
-        put::<VolumeAttachment>(&mut seen, vec![object.clone()]);
-        assert_eq!(step(&mut seen, &key, &options, at(0)), Step::WaitUntil(at(1)));
-        let held = |finalizers: Value| json!({"metadata": {"finalizers": finalizers, "resourceVersion": "7"}});
-        let hold = Step::Hold(name.clone(), held(json!(["other", HOLDS])));
-        assert_eq!(step(&mut seen, &key, &options, at(1)), hold);
-        object["metadata"]["finalizers"] = json!(["other", HOLDS]);
-        put::<VolumeAttachment>(&mut seen, vec![object.clone()]);
+        let (mut seen, name) = (Seen::default(), Name::new("", "a"));
+        let mut becomes = |version: u32, finalizers: Value, attached: bool, asked_to_go: Option<&str>, now: i64| {
+            let object = json!({
+                "metadata": {
+                    "name": "a", "resourceVersion": version.to_string(), "finalizers": finalizers, "deletionTimestamp": asked_to_go,
+                },
+                "spec": {"attacher": DRIVER, "nodeName": "n", "source": {"persistentVolumeName": "pvc-u"}},
+                "status": {"attached": attached},
+            });
+            put::<VolumeAttachment>(&mut seen, vec![object]);
+            step(
+                &mut seen,
+                &Key::Attachment(Name::new("", "a")),
+                &CsiOptions::default(),
+                at(now),
+            )
+        };
+        let hold = |version: &str, finalizers: Value| {
+            Step::Hold(
+                name.clone(),
+                json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}}),
+            )
+        };
+        assert_eq!(becomes(1, json!(["other"]), false, None, 0), Step::WaitUntil(at(1)));
+        assert_eq!(
+            becomes(1, json!(["other"]), false, None, 1),
+            hold("1", json!(["other", HOLDS]))
+        );
         let attach = Step::Attach(name.clone(), json!({"status": {"attached": true}}));
-        assert_eq!(step(&mut seen, &key, &options, at(1)), attach);
-        object["status"] = json!({"attached": true});
-        put::<VolumeAttachment>(&mut seen, vec![object.clone()]);
-        assert_eq!(step(&mut seen, &key, &options, at(2)), Step::Rest);
-        object["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:05Z");
-        put::<VolumeAttachment>(&mut seen, vec![object.clone()]);
-        assert_eq!(step(&mut seen, &key, &options, at(5)), Step::WaitUntil(at(6)));
-        let release = Step::Hold(name, held(json!(["other"])));
-        assert_eq!(step(&mut seen, &key, &options, at(6)), release);
-        object["metadata"]["finalizers"] = json!(["other"]);
-        put::<VolumeAttachment>(&mut seen, vec![object]);
-        assert_eq!(step(&mut seen, &key, &options, at(7)), Step::Rest);
+        assert_eq!(becomes(2, json!(["other", HOLDS]), false, None, 1), attach);
+        assert_eq!(becomes(3, json!(["other", HOLDS]), true, None, 2), Step::Rest);
+        let asked = Some("1970-01-01T00:00:05Z");
+        assert_eq!(
+            becomes(4, json!(["other", HOLDS]), true, asked, 5),
+            Step::WaitUntil(at(6))
+        );
+        assert_eq!(
+            becomes(4, json!(["other", HOLDS]), true, asked, 6),
+            hold("4", json!(["other"]))
+        );
+        assert_eq!(becomes(5, json!(["other"]), true, asked, 7), Step::Rest);
     }
 }
