@@ -291,5 +291,4 @@ fn add_missing(capacity: &mut ResourceList, more: &ResourceList) {
 }
 
 #[cfg(test)]
-#[path = "overlays/tests.rs"]
 mod tests;

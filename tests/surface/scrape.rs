@@ -190,7 +190,7 @@ impl Buckets {
             (None, _) => faults.push("has no bucket +Inf"),
             (_, None) => faults.push("has no _count"),
             (Some((_, all)), Some(count)) if (all - count).abs() > 0.0 => {
-                faults.push("counts others than its bucket +Inf")
+                faults.push("counts others than its bucket +Inf");
             }
             _ => {}
         }
