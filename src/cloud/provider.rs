@@ -64,6 +64,8 @@ pub struct MachineIdentity {
     pub create_outcome: CreateOutcome,
     /// Whether it had a server already.
     pub attachment: Attachment,
+    /// The node that it became, once it has registered.
+    pub node_name: Option<String>,
 }
 
 /// How far a machine is.

@@ -19,6 +19,7 @@ pub mod operations;
 pub mod orders;
 pub mod provider;
 pub mod reader;
+mod servers;
 pub mod stock;
 pub mod transport;
 pub mod types;

@@ -7,6 +7,7 @@ use crate::cloud::provider::{
     AWAITING_SERVER_ASSIGNMENT, Attachment, CreateOutcome, MachineIdentity, MachineState, Stage,
 };
 use crate::cloud::spot::labels::is_ours;
+use crate::cloud::spot::servers::{Likeness, first_of};
 use crate::cloud::spot::types::{Pool, PoolKind};
 use crate::cloud::spot::view::View;
 use std::collections::BTreeMap;
@@ -173,6 +174,8 @@ pub struct Judgement {
     pub server_class: Option<String>,
     /// A server that was not known before.
     pub first_server: Option<String>,
+    /// That server is probably not the one that became the claim's node.
+    pub stranger: bool,
     /// Views in a row without the server that was attached, and when the last of them began.
     pub without: Option<(u32, Instant)>,
     /// The pool lost our mark although it is not being deleted (architecture §7.5).
@@ -186,6 +189,7 @@ impl Judgement {
             kind: None,
             server_class: None,
             first_server: None,
+            stranger: false,
             without: None,
             wiped: None,
         }
@@ -216,17 +220,18 @@ pub fn judge(cloudspace: &str, order: Option<&Order>, machine: &MachineIdentity,
     let Some(servers) = view.cloudspace.as_ref().filter(|c| c.assigned_servers.is_some()) else {
         return found(MachineState::Unknown);
     };
-    let servers: Vec<&str> = servers.servers_of(&machine.claim_uid).collect();
+    let servers: Vec<(&str, &str)> = servers.servers_of(&machine.claim_uid).collect();
     let before = order.and_then(|order| order.server.as_deref());
     let was_attached = before.is_some()
         || machine.attachment == Attachment::Recorded
         || machine.provider_id.as_deref().is_some_and(|id| !id.starts_with(SCHEME));
-    match (servers.first(), before) {
+    match (first_of(&servers, machine.node_name.as_deref()), before) {
         // A second server for one claim never becomes its node (architecture §7.21).
-        (Some(_), Some(first)) if !servers.contains(&first) => found(MachineState::Taken),
+        (Some(_), Some(first)) if servers.iter().all(|(key, _)| *key != first) => found(MachineState::Taken),
         (Some(_), Some(_)) => found(present(Stage::Attached)),
         (Some(server), None) => Judgement {
-            first_server: Some((*server).to_owned()),
+            first_server: Some(server.key.to_owned()),
+            stranger: server.likeness == Likeness::Stranger,
             ..found(present(Stage::Attached))
         },
         (None, _) if was_attached => {
@@ -349,7 +354,7 @@ mod tests {
                 name: "cs".into(),
                 region: "r".into(),
                 phase: "Ready".into(),
-                assigned_servers: Some(servers.iter().map(|s| (*s).to_owned()).collect()),
+                assigned_servers: Some(servers.iter().map(|key| ((*key).to_owned(), named(key))).collect()),
             }),
             pools: pools
                 .iter()
@@ -375,6 +380,11 @@ mod tests {
 
     fn key(suffix: &str) -> String {
         format!("{UID}-{suffix}")
+    }
+
+    /// Server `…-a` has the name `prod-a`.
+    fn named(key: &str) -> String {
+        key.rsplit('-').next().map(|suffix| format!("prod-{suffix}")).unwrap()
     }
 
     #[test]
@@ -443,6 +453,28 @@ mod tests {
         orders.judge("cs", &machine(), &view(start, 5, &[PoolKind::Spot], &[&key("a")]));
         let second = orders.judge("cs", &machine(), &view(start, 99, &[PoolKind::Spot], &[&key("b")]));
         assert_eq!(second.state, MachineState::Taken);
+    }
+
+    #[test]
+    fn after_a_restart_the_nodes_name_tells_the_first_server_from_the_second_and_a_stranger_ends_nothing() {
+        // architecture §7.21
+        let start = Instant::now();
+        let joined = MachineIdentity {
+            node_name: Some("prod-z".into()),
+            ..machine()
+        };
+        let mut orders = Orders::default();
+        let mut see = |at, servers: &[&str]| orders.judge("cs", &joined, &view(start, at, &[PoolKind::Spot], servers));
+        let both = see(5, &[&key("a"), &key("z")]);
+        assert_eq!((both.first_server, both.stranger), (Some(key("z")), false));
+        assert_eq!(see(10, &[&key("a")]).state, MachineState::Taken, "known from here on");
+
+        let mut restarted = Orders::default();
+        let alone = restarted.judge("cs", &joined, &view(start, 5, &[PoolKind::Spot], &[&key("a")]));
+        assert_eq!(stage(&alone), &Stage::Attached);
+        assert!(alone.stranger);
+        let again = restarted.judge("cs", &joined, &view(start, 10, &[PoolKind::Spot], &[&key("a")]));
+        assert!(!again.stranger, "it is told once");
     }
 
     #[test]

@@ -390,6 +390,14 @@ impl Provider for SpotProvider {
                 "a server is attached"
             );
             self.stock.delivered(class, kind.capacity_type());
+            if judgement.stranger {
+                tracing::warn!(
+                    pool = machine.claim_uid,
+                    server,
+                    node = machine.node_name,
+                    "another server than the claim's node is attached, and bills; if that node does not come back, delete the NodeClaim"
+                );
+            }
         }
         if let (Some(labels), Some(kind)) = (judgement.wiped, judgement.kind) {
             self.heal(kind, &machine.claim_uid, labels).await;

@@ -186,8 +186,9 @@ pub struct Cloudspace {
     pub region: String,
     /// `Ready`, or another word.
     pub phase: String,
-    /// Keys of the assigned servers; each begins with its pool's UUID (architecture §7.13). None when the answer has no status at all.
-    pub assigned_servers: Option<Vec<String>>,
+    /// Keys of the assigned servers, each of which begins with its pool's UUID (architecture §7.13), with the servers' names; a name may be empty. None
+    /// when the answer has no status at all.
+    pub assigned_servers: Option<BTreeMap<String, String>>,
 }
 
 impl Cloudspace {
@@ -199,27 +200,23 @@ impl Cloudspace {
             region: top.at("spec").at("region").text()?.to_owned(),
             phase: status.at("phase").optional_text().unwrap_or_default().to_owned(),
             assigned_servers: if status.is_present() {
-                let mut keys: Vec<String> = status
-                    .at("assignedServers")
-                    .keys()?
-                    .into_iter()
-                    .map(str::to_owned)
-                    .collect();
-                keys.sort();
-                Some(keys)
+                let servers = status.at("assignedServers");
+                let name = |key: &str| servers.at(key).at("serverName").optional_text().unwrap_or_default();
+                let keys = servers.keys()?.into_iter();
+                Some(keys.map(|key| (key.to_owned(), name(key).to_owned())).collect())
             } else {
                 None
             },
         })
     }
 
-    /// The keys of the servers of one pool.
-    pub fn servers_of<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a str> {
+    /// Keys and names of the servers of one pool, in the order of the keys.
+    pub fn servers_of<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.assigned_servers
             .iter()
             .flatten()
-            .map(String::as_str)
-            .filter(move |key| key.starts_with(pool))
+            .map(|(key, name)| (key.as_str(), name.as_str()))
+            .filter(move |(key, _)| key.starts_with(pool))
     }
 }
 

@@ -69,6 +69,7 @@ impl Orders {
             } else {
                 Attachment::Unrecorded
             },
+            node_name: claim.node_name().map(str::to_owned),
         }
     }
 
