@@ -3,6 +3,7 @@
 //! Holds the NodePools' limits against what their claims offer after each change.
 
 use super::mortal::LEASE;
+use super::purchases::Purchases;
 use crate::api::{Event, EventKind, Stored};
 use crate::world::World;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -32,6 +33,7 @@ pub(super) struct Census {
     initialized: BTreeMap<String, String>,
     /// Nodes that ever had a pod that asked for a machine.
     used: BTreeSet<String>,
+    purchases: Purchases,
     breaches: BTreeSet<String>,
     /// Who held the operators' lease from when on; the last few.
     holders: VecDeque<(DateTime<Utc>, String)>,
@@ -55,7 +57,7 @@ impl Census {
         let mut news: Vec<(&'static str, Arc<Event>)> = Vec::new();
         let revision = {
             let core = world.api().inner.core();
-            for table in [CLAIMS, "nodes", "pods", LEASES] {
+            for table in [CLAIMS, "nodes", "pods", "events", LEASES] {
                 // what was forgotten meanwhile is not seen; looks come before each compaction
                 let events = core.store.table(table).and_then(|t| t.since(self.cursor).ok());
                 news.extend(events.into_iter().flatten().map(|event| (table, Arc::clone(event))));
@@ -68,6 +70,7 @@ impl Census {
             match table {
                 CLAIMS => self.claim(&event),
                 "nodes" => self.node(&event),
+                "events" => self.purchases.event(event.object.value()),
                 LEASES => self.lease(&event),
                 _ => self.pod(&event),
             }
@@ -102,10 +105,11 @@ impl Census {
         !self.used.is_disjoint(nodes)
     }
 
-    /// Names of claims whose nodes were ready and never got a pod.
-    pub(super) fn never_used(&self) -> Vec<String> {
+    /// Names of claims that were for nothing: their nodes were ready and never got a pod, and no earlier machine had taken those they were bought for.
+    pub(super) fn needless(&self) -> Vec<String> {
         let unused = self.initialized.iter().filter(|(_, node)| !self.used.contains(*node));
-        unused.filter_map(|(uid, _)| self.ever.get(uid).cloned()).collect()
+        let unused = unused.filter_map(|(uid, _)| self.ever.get(uid).cloned());
+        unused.filter(|claim| !self.purchases.was_overtaken(claim)).collect()
     }
 
     /// Whether a user held the lease at an instant; where there is none, everybody may write (architecture §3.5).
@@ -145,6 +149,7 @@ impl Census {
             self.initialized.insert(uid.clone(), node.to_owned());
         }
         self.ever.insert(uid, name.clone());
+        self.purchases.claim(claim);
         if event.kind == EventKind::Deleted {
             self.claims.remove(&name);
         } else {
@@ -175,6 +180,7 @@ impl Census {
         let follows = owners.into_iter().flatten().any(|owner| owner["kind"] == "DaemonSet");
         if let Some(node) = text(pod, "/spec/nodeName").filter(|_| !follows) {
             self.used.insert(node.to_owned());
+            self.purchases.bound(pod, node);
         }
     }
 

@@ -94,6 +94,14 @@ impl Foreign {
         self.pools.iter().any(|pool| pool.name == name)
     }
 
+    /// A pool with custom labels, for tests.
+    #[cfg(test)]
+    pub(super) fn labelled(&self) -> Option<&str> {
+        let mut pools = self.pools.iter();
+        let found = pools.find(|pool| pool.body.get("customLabels").is_some())?;
+        Some(&found.name)
+    }
+
     /// Whether a path of the Spot API names a foreign pool.
     pub(super) fn is_named_by(&self, path: &str) -> bool {
         self.pools.iter().any(|pool| path.contains(&pool.name))
@@ -122,6 +130,20 @@ impl Foreign {
             }
         });
         picture
+    }
+
+    /// Whether all is as in an earlier picture, but for labels that the platform itself has wiped.
+    pub(super) fn is_as_in(&self, earlier: &BTreeMap<String, Value>, world: &World) -> bool {
+        let mut expected = earlier.clone();
+        world.spot().with(|platform| {
+            for pool in platform.wiped() {
+                let labels = expected.get_mut(pool).and_then(|shown| shown.pointer_mut("/spec/customLabels"));
+                if let Some(labels) = labels {
+                    *labels = json!({});
+                }
+            }
+        });
+        self.picture(world) == expected
     }
 
     /// The Nodes behind the foreign pools.

@@ -337,6 +337,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn labels_of_a_users_pool_that_the_platform_wipes_are_no_deed_of_ours() {
+        let world = Scene::set(&[]).await.world;
+        let mut draws = (2..).map(|seed| Foreign::draw(seed, "sandbox"));
+        let foreign = draws.find(|foreign| foreign.labelled().is_some()).unwrap();
+        assert_eq!(foreign.place(&world).await.unwrap(), Vec::<String>::new());
+        let pool = foreign.labelled().unwrap().to_owned();
+        let before = foreign.picture(&world);
+        assert!(foreign.is_as_in(&before, &world));
+        let wipe = crate::spot::Control::WipeLabels { pool: pool.clone() };
+        world.spot().with(|platform| platform.control(wipe));
+        assert_ne!(foreign.picture(&world), before);
+        assert!(foreign.is_as_in(&before, &world));
+        world.give_back(&pool);
+        assert!(!foreign.is_as_in(&before, &world), "that was no deed of the platform");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_limit_that_is_exceeded_for_a_moment_is_found() {
         let class = json!({"group": "karpenter.rackspace.com", "kind": "RackspaceSpotNodeClass", "name": "default"});
         let pool = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general"},

@@ -20,6 +20,7 @@ mod node_pools;
 mod outcome;
 mod pages;
 mod plan;
+mod purchases;
 mod runner;
 mod settle;
 mod soak;

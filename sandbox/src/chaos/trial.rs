@@ -34,6 +34,9 @@ const MOST_OPERATORS: u32 = 20;
 /// How long after the death of its claim a pool may stay: five minutes of age, two rounds of the collector, and some.
 const GRACE: TimeDelta = TimeDelta::minutes(11);
 
+/// A lease that is lost so soon after bad weather was lost by it: ten seconds for renewing it, and some for ending.
+const LEASE_LASTS: Duration = Duration::from_secs(20);
+
 /// Something that is to happen at its instant.
 enum Step {
     Deed(Deed),
@@ -141,7 +144,7 @@ impl<'a> Trial<'a> {
         self.end_of_trouble().await;
         self.come_to_rest().await;
         self.go_to_zero().await;
-        if self.plan.foreign.picture(&self.world) != foreign {
+        if !self.plan.foreign.is_as_in(&foreign, &self.world) {
             self.inspector.note("something that is not ours has changed".into());
         }
         if !self.world.is_whole() {
@@ -291,7 +294,7 @@ impl<'a> Trial<'a> {
 
     async fn operator_ended(&mut self, end: End) {
         let Some(operator) = self.operator.take() else { return };
-        let clear = self.clear_since.take().is_some();
+        let clear = self.clear_since.take().is_some_and(|since| since.elapsed() > LEASE_LASTS);
         match end {
             End::Killed => {
                 self.traffic.add(&operator.kill().await);
@@ -363,7 +366,7 @@ impl<'a> Trial<'a> {
         // The platform taints a user's node a moment after it is ready; a pod that was quicker needs its planned machine no more.
         let taken = self.inspector.census().were_used(&plan.foreign.nodes(&self.world));
         if plan.troubles.is_steady() && !taken {
-            for claim in self.inspector.census().never_used() {
+            for claim in self.inspector.census().needless() {
                 self.inspector.note(format!(
                     "claim {claim} was bought for nothing: no pod ever ran on its node"
                 ));

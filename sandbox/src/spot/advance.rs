@@ -392,6 +392,7 @@ impl Platform {
             }
             if let Some(server) = self.servers.get_mut(&uuid) {
                 server.start_building(&self.options, self.now);
+                self.machine_moves += 1;
                 used += 1;
             }
         }
@@ -403,6 +404,7 @@ impl Platform {
         for server in self.servers.values_mut() {
             if server.phase == Phase::Building && server.active_at.is_some_and(|at| at <= now) {
                 server.phase = Phase::Active;
+                self.machine_moves += 1;
             }
             if server.phase != Phase::Dead && server.dies_at.is_some_and(|at| at <= now) {
                 server.phase = Phase::Dead;
@@ -422,11 +424,15 @@ impl Platform {
         // A dead server is remembered an hour past the deletion of its Node, so that machines that were stopped meanwhile still learn of it.
         // One whose Node lingers is remembered for ever: the Node of an unknown server would be taken for a stray.
         let lingers = self.options.quirks.node_lingers;
+        let known = self.servers.len();
         self.servers.retain(|_, server| {
             lingers
                 || server.phase != Phase::Dead
                 || server.node_deleted_at.is_none_or(|at| now - at < TimeDelta::hours(1))
         });
+        if self.servers.len() < known {
+            self.machine_moves += 1;
+        }
         for class in freed {
             self.start_builds(&class);
         }

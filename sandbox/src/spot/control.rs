@@ -168,6 +168,7 @@ impl Platform {
 
     pub(super) fn wipe_labels(&mut self, name: &str) {
         let version = self.next_version();
+        self.wiped.insert(name.to_owned());
         for pool in self.pools.values_mut().filter(|pool| pool.meta.name == name) {
             pool.spec.custom_labels.clear();
             pool.meta.version = version;
@@ -200,6 +201,7 @@ impl Platform {
         let keys = [labels.keys().cloned().collect(), annotations.keys().cloned().collect()];
         let had_labels = !labels.is_empty();
         server.applied = Some((labels, annotations));
+        self.machine_moves += 1;
         let pool = server.pool.clone();
         self.show_applied(&pool, keys, None);
         if self.options.quirks.wipes_labels && had_labels {
@@ -213,6 +215,7 @@ impl Platform {
             return;
         };
         server.tainted = true;
+        self.machine_moves += 1;
         let pool = server.pool.clone();
         let Some(known) = self.pools.get(&pool) else { return };
         let taints = known.spec.custom_taints.iter().map(|taint| taint.key.clone()).collect();

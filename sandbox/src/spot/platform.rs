@@ -11,7 +11,7 @@ use super::server::{MachineOrder, Phase, Server};
 use super::token::TokenDesk;
 use super::webhook::Delivery;
 use chrono::{DateTime, Utc};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Price, percentiles and history of a class.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,6 +93,10 @@ pub struct Platform {
     pub(super) rate_window: (i64, u32),
     /// Moves when something changed that machines or watchers care about.
     pub(super) revision: u64,
+    /// Changes of servers that concern nobody but their machines; the revision counts the others.
+    pub(super) machine_moves: u64,
+    /// Pools whose custom labels were wiped.
+    pub(super) wiped: BTreeSet<String>,
 }
 
 impl Platform {
@@ -136,6 +140,8 @@ impl Platform {
             version: 1000,
             rate_window: (0, 0),
             revision: 0,
+            machine_moves: 0,
+            wiped: BTreeSet::new(),
             options,
         };
         platform.next_auction = platform.in_(platform.options.delays.auction);
@@ -271,6 +277,16 @@ impl Platform {
     pub fn authorization(&mut self) -> String {
         let (options, now) = (self.options.clone(), self.now);
         format!("Bearer {}", self.tokens.give(&options, now))
+    }
+
+    /// Names of the pools whose custom labels the platform has ever wiped.
+    pub fn wiped(&self) -> &BTreeSet<String> {
+        &self.wiped
+    }
+
+    /// Moves whenever [`machine_orders`](Self::machine_orders) may be others than before.
+    pub fn machine_revision(&self) -> (u64, u64) {
+        (self.revision, self.machine_moves)
     }
 
     /// What the machines need to know of the servers that have, had or will have a Node in a cloudspace.
