@@ -10,6 +10,10 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
 
+/// A world is made of small objects that come and go; and the operator itself runs on this one.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The simulated world: run the operator, or any Spot client, without an account.
 #[derive(Debug, Parser)]
 #[command(name = "sandbox", version)]

@@ -9,7 +9,7 @@ use super::kinds::Resource;
 use super::object;
 use super::options::NewNodes;
 use super::store::ObjectKey;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Map, Value, json};
 
 /// Admits a new object, possibly changed.
@@ -109,16 +109,22 @@ fn default_storage_class(core: &Core, claim: &mut Value) {
     }
 }
 
-/// Events expire; looking when one comes keeps the store small without a timer.
+/// Events expire; looking when one comes, once a minute, keeps the store small without a timer.
 fn forget_old_events(core: &mut Core, now: DateTime<Utc>) {
+    let pause = TimeDelta::minutes(1);
+    if core.events_swept.is_some_and(|last| now - last < pause) {
+        return;
+    }
+    core.events_swept = Some(now);
     let horizon = now
         .checked_sub_signed(core.options.event_ttl)
         .unwrap_or(DateTime::<Utc>::MIN_UTC);
-    let written = |event: &Value| object::parse_time(object::text(event, "/metadata/creationTimestamp"));
+    // the server writes these instants itself, all alike, so that their texts are in the order of time
+    let horizon = object::time_text(horizon);
     let old: Vec<ObjectKey> = core
         .store
         .objects("events")
-        .filter(|(_, e)| written(e.value()).is_some_and(|at| at < horizon))
+        .filter(|(_, event)| object::text(event.value(), "/metadata/creationTimestamp") < horizon.as_str())
         .map(|(key, _)| key.clone())
         .collect();
     for key in old {

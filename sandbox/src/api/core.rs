@@ -55,6 +55,8 @@ pub(crate) struct Core {
     pub(crate) applied: Applied,
     pub(crate) cel: CelEngine,
     pub(crate) options: ApiOptions,
+    /// When old Events were last looked for.
+    pub(crate) events_swept: Option<DateTime<Utc>>,
 }
 
 impl Core {
@@ -66,6 +68,7 @@ impl Core {
             applied: Applied::default(),
             cel: CelEngine::default(),
             options,
+            events_swept: None,
         };
         for resource in builtin::resources() {
             core.serve(resource);

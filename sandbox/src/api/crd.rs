@@ -6,7 +6,7 @@
 use super::core::Core;
 use super::kinds::{Column, Origin, Resource, ScalePaths, Scope, StatusWrites};
 use super::object::{self, list, text};
-use super::store::ObjectKey;
+use super::store::{ObjectKey, Stored};
 use super::validation::CustomSchema;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -17,26 +17,27 @@ const TABLE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// Makes the served kinds follow the stored definitions.
 pub(crate) fn follow(core: &mut Core, now: DateTime<Utc>) {
-    let definitions: Vec<(ObjectKey, Value)> = core
+    let definitions: Vec<(ObjectKey, Arc<Stored>)> = core
         .store
         .objects(TABLE)
-        .map(|(k, o)| (k.clone(), o.value().clone()))
+        .map(|(k, o)| (k.clone(), Arc::clone(o)))
         .collect();
     let mut defined = BTreeSet::new();
-    for (key, definition) in definitions {
-        let qualified = qualified(&definition);
+    for (key, stored) in definitions {
+        let definition = stored.value();
+        let qualified = qualified(definition);
         defined.insert(qualified.clone());
         let known = core.registry.get(&qualified).is_some_and(|r| match &r.origin {
             Origin::Custom(schema) => {
-                schema.generation == object::generation(&definition).unwrap_or(0)
-                    && schema.definition == object::uid(&definition)
+                schema.generation == object::generation(definition).unwrap_or(0)
+                    && schema.definition == object::uid(definition)
             }
             Origin::BuiltIn(_) => true,
         });
         // Asked first: to compile a schema costs more than all else here.
-        if !known && let Some(resource) = resource_of(&definition) {
+        if !known && let Some(resource) = resource_of(definition) {
             core.serve(Arc::new(resource));
-            establish(core, &key, definition, now);
+            establish(core, &key, definition.clone(), now);
         }
     }
     let custom = |r: &&Arc<Resource>| matches!(r.origin, Origin::Custom(_)) && !defined.contains(&r.qualified());

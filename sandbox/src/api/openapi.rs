@@ -84,7 +84,7 @@ fn schema_name(resource: &Resource) -> String {
 
 fn schema(resource: &Resource) -> Value {
     let mut schema = match &resource.origin {
-        Origin::Custom(custom) => custom.source.clone(),
+        Origin::Custom(custom) => custom.compiled.source.clone(),
         Origin::BuiltIn(_) => json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true }),
     };
     let kind = json!([{ "group": resource.group, "version": resource.version, "kind": resource.kind }]);

@@ -61,7 +61,8 @@ impl Stored {
 
     /// The object as JSON text.
     pub fn json(&self) -> &Bytes {
-        self.json.get_or_init(|| Bytes::from(self.value.to_string()))
+        self.json
+            .get_or_init(|| serde_json::to_vec(&self.value).unwrap_or_default().into())
     }
 }
 
@@ -288,10 +289,17 @@ impl Store {
             .tables
             .get_mut(table)
             .and_then(|t| t.objects.insert(key.clone(), Arc::clone(&stored)));
-        if let Some(previous) = &previous {
-            self.unindex(table, key, previous.value());
+        let owners = "/metadata/ownerReferences";
+        let is_placed = previous.as_ref().is_some_and(|previous| {
+            let (before, now) = (previous.value(), stored.value());
+            object::uid(before) == object::uid(now) && object::list(before, owners) == object::list(now, owners)
+        });
+        if !is_placed {
+            if let Some(previous) = &previous {
+                self.unindex(table, key, previous.value());
+            }
+            self.index(table, key, stored.value());
         }
-        self.index(table, key, stored.value());
         let kind = if previous.is_some() {
             EventKind::Modified
         } else {

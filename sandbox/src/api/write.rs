@@ -325,14 +325,29 @@ fn isolate(resource: &Resource, before: &Value, new: &mut Value, part: Part) {
         Part::Main if resource.has_status() => object::copy_root(new, before, "status"),
         Part::Main => {}
         Part::Status => {
-            let mut kept = before.clone();
-            object::copy_root(&mut kept, new, "status");
             // The kubelet labels nodes and pods through their status; for other kinds metadata is left alone.
-            if resource.is("", "Pod") || resource.is("", "Node") {
-                object::copy_meta(&mut kept, new, "labels");
-                object::copy_meta(&mut kept, new, "annotations");
+            let labelled = resource.is("", "Pod") || resource.is("", "Node");
+            let own = |key: &str| key == "status" || (labelled && key == "metadata");
+            keep(new, before, own);
+            if labelled {
+                let kept = |key: &str| matches!(key, "labels" | "annotations");
+                if let (Some(metadata), Some(before)) = (new.get_mut("metadata"), before.get("metadata")) {
+                    keep(metadata, before, kept);
+                }
             }
-            *new = kept;
+        }
+    }
+}
+
+/// Makes all fields but its own what they were before.
+fn keep(new: &mut Value, before: &Value, own: impl Fn(&str) -> bool) {
+    let (Value::Object(new), Value::Object(before)) = (new, before) else {
+        return;
+    };
+    new.retain(|key, _| own(key) || before.contains_key(key));
+    for (key, value) in before.iter().filter(|(key, _)| !own(key)) {
+        if new.get(key) != Some(value) {
+            new.insert(key.clone(), value.clone());
         }
     }
 }
@@ -351,23 +366,17 @@ fn counts_generation(resource: &Resource) -> bool {
 }
 
 fn count_generation(resource: &Resource, before: &Value, new: &mut Value) {
-    if !counts_generation(resource) {
-        return;
-    }
-    let content = |object: &Value| {
-        let mut object = object.clone();
-        if let Value::Object(map) = &mut object {
-            map.remove("metadata");
-            if resource.has_status() {
-                map.remove("status");
-            }
-        }
-        object
-    };
-    if content(before) != content(new) {
+    if counts_generation(resource) && content(resource, before) != content(resource, new) {
         let next = object::generation(before).unwrap_or(0).saturating_add(1);
         object::set_meta(new, "generation", next);
     }
+}
+
+/// What of an object is counted by its generation.
+fn content<'a>(resource: &Resource, object: &'a Value) -> Vec<(&'a String, &'a Value)> {
+    let counts = |key: &str| key != "metadata" && !(key == "status" && resource.has_status());
+    let fields = object.as_object().into_iter().flatten();
+    fields.filter(|(key, _)| counts(key)).collect()
 }
 
 fn grace_is_over(object: &Value) -> bool {

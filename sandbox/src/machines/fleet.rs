@@ -38,6 +38,8 @@ pub struct Fleet {
     hands: Hands,
     options: MachineOptions,
     orders: BTreeMap<String, MachineOrder>,
+    /// The platform's revision that the orders are of.
+    ordered_at: Option<(u64, u64)>,
     nodes: Mirror<Node>,
     pods: Mirror<Pod>,
     memories: BTreeMap<String, Memory>,
@@ -54,6 +56,7 @@ impl Fleet {
             spot,
             options,
             orders: BTreeMap::new(),
+            ordered_at: None,
             nodes: Mirror::default(),
             pods: Mirror::default(),
             memories: BTreeMap::new(),
@@ -97,9 +100,14 @@ impl Fleet {
     /// Looks at every server whose order has changed, and at the pods of those that came or went.
     fn follow_orders(&mut self) {
         let now = self.now();
-        let fresh: BTreeMap<String, MachineOrder> = self
-            .spot
-            .with(|platform| platform.machine_orders())
+        let (at, fresh) = self.spot.with(|platform| {
+            let at = platform.machine_revision();
+            let moved = self.ordered_at != Some(at);
+            (at, moved.then(|| platform.machine_orders()))
+        });
+        let Some(fresh) = fresh else { return };
+        self.ordered_at = Some(at);
+        let fresh: BTreeMap<String, MachineOrder> = fresh
             .into_iter()
             .map(|order| (order.server.node_name.clone(), order))
             .collect();

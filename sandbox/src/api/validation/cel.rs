@@ -4,7 +4,7 @@
 //! the old object. Called by [`super::rules`].
 
 use super::super::error::Cause;
-use super::rules::CustomSchema;
+use super::rules::Compiled;
 use super::schema::type_name;
 use kube_cel::{ValidationError, Validator};
 use serde_json::Value;
@@ -18,7 +18,7 @@ pub(crate) struct CelEngine {
 
 impl CelEngine {
     /// All rules that an object breaks.
-    pub(crate) fn judge(&self, schema: &CustomSchema, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+    pub(crate) fn judge(&self, schema: &Compiled, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let Err(broken) = self.validator.validate_compiled(&schema.rules, object, old) else {
             return Vec::new();
         };

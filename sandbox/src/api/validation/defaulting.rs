@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// Fills in the defaults of a custom kind.
 pub(crate) fn apply_schema_defaults(schema: &CustomSchema, object: &mut Value) {
-    fill(&schema.schema, object);
+    fill(&schema.compiled.schema, object);
 }
 
 fn fill(schema: &Schema, value: &mut Value) {

@@ -12,6 +12,11 @@ use super::schema::Schema;
 use super::{core, metadata, pruning, structural};
 use kube_cel::CompiledSchema;
 use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// So many schemas are kept ready.
+const MOST_KNOWN: usize = 32;
 
 /// What happens to fields that the kind does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,14 +37,22 @@ impl Strictness {
     }
 }
 
-/// The rules of a custom kind.
-pub struct CustomSchema {
+/// A schema made ready for use. To make it costs as much as a small world, and many worlds have the same ones.
+pub(crate) struct Compiled {
     /// The schema as written, for `kubectl explain`.
     pub(crate) source: Value,
     pub(crate) schema: Schema,
     pub(crate) rules: CompiledSchema,
     has_rules: bool,
     status_has_rules: bool,
+    root_has_rules: bool,
+    /// Fields of the root with rules, and whether these must be asked even where nothing changed.
+    ruled: BTreeMap<String, Unchanged>,
+}
+
+/// The rules of a custom kind.
+pub struct CustomSchema {
+    pub(crate) compiled: Arc<Compiled>,
     /// UID and generation of the definition that it was read from.
     pub(crate) definition: String,
     pub(crate) generation: i64,
@@ -55,16 +68,84 @@ impl std::fmt::Debug for CustomSchema {
 
 impl CustomSchema {
     pub(crate) fn compile(source: &Value, definition: &str, generation: i64) -> Self {
-        let marked = |v: &Value| v.to_string().contains("x-kubernetes-validations");
         Self {
-            schema: Schema::compile(source),
-            rules: kube_cel::compile_schema(source),
-            has_rules: marked(source),
-            status_has_rules: source.pointer("/properties/status").is_some_and(marked),
-            source: source.clone(),
+            compiled: Compiled::shared(source),
             definition: definition.to_owned(),
             generation,
         }
+    }
+}
+
+impl Compiled {
+    /// The same for all who bring the same source.
+    fn shared(source: &Value) -> Arc<Self> {
+        static KNOWN: Mutex<Vec<Arc<Compiled>>> = Mutex::new(Vec::new());
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.iter().find(|known| known.source == *source) {
+            return Arc::clone(found);
+        }
+        let fresh = Arc::new(Self::of(source));
+        if known.len() >= MOST_KNOWN {
+            known.remove(0);
+        }
+        known.push(Arc::clone(&fresh));
+        fresh
+    }
+
+    fn of(source: &Value) -> Self {
+        let properties = source.get("properties").and_then(Value::as_object);
+        let fields = properties.into_iter().flatten();
+        let mut root = source.clone();
+        if let Value::Object(root) = &mut root {
+            root.remove("properties");
+        }
+        Self {
+            schema: Schema::compile(source),
+            rules: kube_cel::compile_schema(source),
+            has_rules: has_rules(source),
+            status_has_rules: source.pointer("/properties/status").is_some_and(has_rules),
+            root_has_rules: has_rules(&root),
+            ruled: fields
+                .filter(|(_, schema)| has_rules(schema))
+                .map(|(name, schema)| (name.clone(), Unchanged::under(schema)))
+                .collect(),
+            source: source.clone(),
+        }
+    }
+
+    /// Whether no rule can be broken by a change from one object to another: none concerns what changed, and what did not is left alone
+    /// (ratcheting).
+    fn is_unconcerned(&self, new: &Value, old: &Value) -> bool {
+        let unconcerned =
+            |(name, unchanged): (&String, &Unchanged)| *unchanged == Unchanged::Holds && new.get(name) == old.get(name);
+        !self.root_has_rules && self.ruled.iter().all(unconcerned)
+    }
+}
+
+fn has_rules(schema: &Value) -> bool {
+    schema.to_string().contains("x-kubernetes-validations")
+}
+
+/// What rules say of a value that did not change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unchanged {
+    /// They hold, or are not held against it (ratcheting).
+    Holds,
+    /// Nobody knows: one compares with the old value, and not just for equality.
+    IsAsked,
+}
+
+impl Unchanged {
+    fn under(schema: &Value) -> Self {
+        let asked = match schema {
+            Value::Object(map) => map.iter().any(|(key, value)| match value {
+                Value::String(rule) if key == "rule" => rule.contains("oldSelf") && rule != "self == oldSelf",
+                below => Self::under(below) == Self::IsAsked,
+            }),
+            Value::Array(items) => items.iter().any(|item| Self::under(item) == Self::IsAsked),
+            _ => false,
+        };
+        if asked { Self::IsAsked } else { Self::Holds }
     }
 }
 
@@ -72,7 +153,7 @@ impl CustomSchema {
 pub(crate) fn shape(resource: &Resource, mut new: Value, strictness: Strictness) -> Result<Value, ApiError> {
     let (new, dropped) = match &resource.origin {
         Origin::Custom(schema) => {
-            let dropped = pruning::prune(&schema.schema, &mut new);
+            let dropped = pruning::prune(&schema.compiled.schema, &mut new);
             (new, dropped)
         }
         Origin::BuiltIn(kind) => {
@@ -142,6 +223,7 @@ pub(crate) fn check(
     match &resource.origin {
         Origin::BuiltIn(_) => causes.extend(core::judge(resource, new, old, part)),
         Origin::Custom(schema) => {
+            let schema = &schema.compiled;
             let found = structural::judge(&schema.schema, new, old);
             let blocked = found.iter().any(structural::blocks_rules);
             causes.extend(found);
@@ -154,7 +236,7 @@ pub(crate) fn check(
             if blocked && concerned {
                 let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
                 causes.push(Cause::invalid("<nil>", "null", why));
-            } else if concerned {
+            } else if concerned && !old.is_some_and(|old| schema.is_unconcerned(new, old)) {
                 causes.extend(cel.judge(schema, new, old));
             }
         }
