@@ -5,6 +5,7 @@ use crate::case::Case;
 use crate::dice::Dice;
 use crate::machines;
 use crate::plan::seats;
+use crate::volumes::{claim_names, is_ephemeral};
 use karpenter::resources::{Quantity, ResourceList};
 use karpenter::scheduling::{Constraints, Fate, NewClaim, Options, Pod, Problem, Results, solve};
 use std::cell::Cell;
@@ -199,6 +200,33 @@ fn stopped(problem: &Problem, options: &Options, after: usize) -> Results {
         left.set(left.get().saturating_sub(1));
         go_on
     })
+}
+
+#[test]
+fn cases_have_volumes_of_all_kinds_leaving_pods_and_several_affinity_terms() {
+    let mut found: BTreeMap<&str, usize> = BTreeMap::new();
+    for seed in CASES {
+        let case = Case::of(seed);
+        let mut mounted: BTreeMap<(&Option<String>, String), usize> = BTreeMap::new();
+        for pod in &case.pods {
+            for name in claim_names(pod) {
+                *mounted.entry((&pod.metadata.namespace, name)).or_default() += 1;
+            }
+            let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+            let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+            let terms = near.and_then(|near| near.required_during_scheduling_ignored_during_execution.as_ref());
+            *found.entry("several terms").or_default() += usize::from(terms.is_some_and(|terms| terms.len() > 1));
+        }
+        let leaving = case
+            .bound
+            .iter()
+            .filter(|pod| pod.metadata.deletion_timestamp.is_some());
+        *found.entry("leaving").or_default() += leaving.count();
+        *found.entry("ephemeral").or_default() += case.claims.iter().filter(|claim| is_ephemeral(claim)).count();
+        *found.entry("shared").or_default() += mounted.values().filter(|pods| **pods > 1).count();
+    }
+    assert_eq!(found.len(), 4);
+    assert!(found.values().all(|times| *times >= 5), "{found:?}");
 }
 
 #[test]
