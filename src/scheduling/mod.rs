@@ -82,7 +82,7 @@ pub use results::{
     DeviceClaims, ExistingPlacement, MinValuesPolicy, NewClaim, Options, PodError, PoolVerdict, PreferencePolicy,
     Reason, Results, Ties, UnusablePool,
 };
-pub use solve::{Prepared, Rounds, solve};
+pub use solve::{Prepared, Promises, Rounds, solve, solve_promised};
 pub use taints::{Taint, Toleration};
 pub use volumes::{PersistentVolume, StorageClass, VolumeClaim, VolumeError, Volumes};
 pub use what_if::{WhatIf, what_if};

@@ -24,7 +24,7 @@ use super::topology::universe::Universe;
 use super::topology::{Registry, group::Rule};
 use crate::resources::ResourceList;
 use rustc_hash::FxHashSet;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The state of one pass.
@@ -40,6 +40,8 @@ pub(super) struct Pass<'a> {
     pub(super) roster: Roster,
     /// Machines, as numbered in `existing`, that are not there in a what-if.
     pub(super) gone: Vec<u64>,
+    /// Pods that an earlier pass has promised a machine, by their places here and in `existing`.
+    pub(super) promised: BTreeMap<usize, usize>,
     /// Machines that took a pod, in the order they did.
     pub(super) taken: Vec<usize>,
     pub(super) planned: Vec<Planned>,
@@ -89,6 +91,7 @@ impl<'a> Pass<'a> {
         let mut pass = Self {
             roster: Roster::new(&existing, &problem.nodes, &asked_labels, &symbols),
             gone: Vec::new(),
+            promised: BTreeMap::new(),
             taken: Vec::new(),
             problem,
             options,

@@ -20,7 +20,8 @@ impl Pass<'_> {
         };
         self.note_groups(shape);
         self.recall(shape, steps, &variant);
-        self.place_on_existing(pod, shape, steps, &variant)
+        self.place_on_promised(pod, shape, steps, &variant)
+            || self.place_on_existing(pod, shape, steps, &variant)
             || self.place_on_planned(pod, shape, steps, &variant)
             || self.place_on_new(pod, shape, steps, &variant)
     }
@@ -52,6 +53,21 @@ impl Pass<'_> {
         let pod = (&*variant.constraints, &variant.wish);
         roster.refusing(&mut memory.nodes, requests, pod, existing, &problem.nodes, symbols);
         bits::join(&mut memory.nodes, gone);
+    }
+
+    fn place_on_promised(&mut self, pod: usize, shape: usize, steps: usize, variant: &Arc<Variant>) -> bool {
+        let Some(at) = self.promised.get(&pod).copied() else {
+            return false;
+        };
+        let memory = self.shapes.get(shape).and_then(|own| own.memories.get(steps));
+        if memory.is_none_or(|memory| bits::contains(&memory.nodes, at)) {
+            return false;
+        }
+        let Verdict::Accept(set) = self.ask_existing(at, shape, variant) else {
+            return false;
+        };
+        self.take_on_existing(at, pod, shape, variant, set);
+        true
     }
 
     fn place_on_existing(&mut self, pod: usize, shape: usize, steps: usize, variant: &Arc<Variant>) -> bool {

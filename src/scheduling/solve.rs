@@ -6,7 +6,7 @@ use super::problem::Problem;
 use super::results::{DeviceClaims, Options, PodError, Reason, Results};
 use crate::resources::names;
 use std::cmp::{Ordering, Reverse};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Places the pods of a problem.
@@ -14,6 +14,22 @@ use std::sync::Arc;
 /// `keep_going` is asked before each attempt; once it says no, what was decided so far is the answer and the rest is `undecided`
 /// (scheduling 14-3). The same problem gives the same answer whatever the order of its lists.
 pub fn solve(problem: &Problem, options: &Options, keep_going: &dyn Fn() -> bool) -> Results {
+    solve_promised(problem, options, &Promises::new(), keep_going)
+}
+
+/// Which machine an earlier pass has meant for a pod: the machine's place in [`Problem::nodes`], by the pod's UID.
+pub type Promises = BTreeMap<Arc<str>, usize>;
+
+/// As [`solve`], but pods come first to the machines that they were promised.
+///
+/// Differs: upstream packs all pods anew in each pass. What it then finds need not be what the machines on their way were bought for, and a pod that
+/// no longer fits beside others gets one more machine although its own is coming (scheduling 14-1, 15-1).
+pub fn solve_promised(
+    problem: &Problem,
+    options: &Options,
+    promises: &Promises,
+    keep_going: &dyn Fn() -> bool,
+) -> Results {
     let mut errors = Vec::new();
     let mut pods = Vec::with_capacity(problem.pods.len());
     for pod in &problem.pods {
@@ -26,6 +42,7 @@ pub fn solve(problem: &Problem, options: &Options, keep_going: &dyn Fn() -> bool
         }
     }
     let mut pass = Pass::prepare(problem, *options, &pods, std::iter::empty());
+    pass.promise(promises);
     let rounds = pass.run(keep_going);
     let mut results = pass.finish(&rounds);
     results.errors.extend(errors);
@@ -122,7 +139,18 @@ impl Pass<'_> {
         rounds
     }
 
-    /// First-fit decreasing: the largest first, by cpu, then memory; then the oldest (scheduling 14-1).
+    /// Notes which pods go first to which machines.
+    fn promise(&mut self, promises: &Promises) {
+        let staying = self.existing.iter().enumerate();
+        let staying: BTreeMap<usize, usize> = staying.map(|(at, machine)| (machine.node, at)).collect();
+        let promised = self.asked.iter().filter_map(|pod| {
+            let node = promises.get(self.pods.get(*pod)?.uid.as_str())?;
+            Some((*pod, *staying.get(node)?))
+        });
+        self.promised = promised.collect();
+    }
+
+    /// First-fit decreasing: the largest first, by cpu, then memory; then the oldest (scheduling 14-1). Pods with a promise come before all others.
     fn queue_order(&self) -> Vec<usize> {
         let size = |shape: usize, name: &str| {
             let place = self.places.find(name)?;
@@ -134,11 +162,12 @@ impl Pass<'_> {
                 size(shape, names::CPU).unwrap_or(0),
                 size(shape, names::MEMORY).unwrap_or(0),
             );
-            Some((Reverse(amounts), pod.created, pod.uid.as_str(), *at))
+            let waits = !self.promised.contains_key(at);
+            Some((waits, Reverse(amounts), pod.created, pod.uid.as_str(), *at))
         });
         let mut keyed: Vec<_> = keyed.collect();
         keyed.sort_unstable();
-        keyed.into_iter().map(|(_, _, _, at)| at).collect()
+        keyed.into_iter().map(|(.., at)| at).collect()
     }
 
     /// One attempt with all its relaxations (scheduling 14-4). A shape that failed and saw no placement since fails again.
@@ -171,5 +200,75 @@ impl Pass<'_> {
             own.failed_at = Some(self.placements);
         }
         Attempt::Failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resources::{Quantity, ResourceList};
+    use crate::scheduling::Node;
+
+    fn amounts(millis: i64, pods: i64) -> ResourceList {
+        let cpu = ResourceList::new().with(names::CPU, Quantity::millis(millis));
+        cpu.with("pods", Quantity::units(pods))
+    }
+
+    fn node(name: &str, millis: i64, pods: Vec<Arc<Pod>>) -> Arc<Node> {
+        Arc::new(Node {
+            name: name.to_owned(),
+            capacity: amounts(millis, 10),
+            allocatable: amounts(millis, 10),
+            pods,
+            ..Node::default()
+        })
+    }
+
+    fn pod(name: &str, millis: i64) -> Arc<Pod> {
+        Arc::new(Pod {
+            uid: name.to_owned(),
+            name: name.to_owned(),
+            requests: Arc::new(amounts(millis, 1)),
+            ..Pod::default()
+        })
+    }
+
+    /// The machine of each pod that got one.
+    fn placed(problem: &Problem, promises: &[(&str, usize)]) -> BTreeMap<String, String> {
+        let promises = promises.iter().map(|(pod, node)| (Arc::from(*pod), *node)).collect();
+        let results = solve_promised(problem, &Options::default(), &promises, &|| true);
+        let places = results.existing.iter();
+        places
+            .flat_map(|place| place.pods.iter().map(|pod| (pod.name.clone(), place.name.clone())))
+            .collect()
+    }
+
+    #[test]
+    fn pods_that_wait_for_their_machines_are_not_packed_anew() {
+        // the largest alone would take the larger machine, which was bought for the two others
+        let problem = Problem {
+            nodes: vec![node("a", 3000, Vec::new()), node("b", 2000, Vec::new())],
+            pods: vec![pod("large", 2000), pod("one", 1500), pod("two", 1500)],
+            ..Problem::default()
+        };
+        assert_eq!(placed(&problem, &[]).len(), 2);
+        let kept = placed(&problem, &[("large", 1), ("one", 0), ("two", 0)]);
+        let kept: Vec<(&str, &str)> = kept.iter().map(|(pod, node)| (pod.as_str(), node.as_str())).collect();
+        assert_eq!(kept, [("large", "b"), ("one", "a"), ("two", "a")]);
+    }
+
+    #[test]
+    fn a_promise_that_cannot_be_kept_is_none() {
+        let problem = Problem {
+            nodes: vec![
+                node("a", 1000, vec![pod("somebody", 900)]),
+                node("b", 1000, Vec::new()),
+            ],
+            pods: vec![pod("late", 500)],
+            ..Problem::default()
+        };
+        for promise in [0, 1, 7] {
+            assert_eq!(placed(&problem, &[("late", promise)])["late"], "b", "{promise}");
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::resources::{Quantity, ResourceList, names};
 use crate::scheduling::pdb::{Budget, is_currently_reschedulable};
 use crate::scheduling::validation::{InvalidPod, asks_for_overwritten, validate_pod};
 use crate::scheduling::{
-    Fate, InstanceType, Node, Ownership, Pod, Pool, Problem, Readiness, Requirements, Taint, WellKnownLabels,
+    Fate, InstanceType, Node, Ownership, Pod, Pool, Problem, Promises, Readiness, Requirements, Taint, WellKnownLabels,
 };
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
@@ -29,6 +29,8 @@ pub(super) struct Question {
     pub(super) pools: BTreeMap<String, Arc<PoolEntry>>,
     /// Machines behind [`Problem::nodes`], in the same order; none for a claim of which it is not known whether it exists.
     pub(super) machines: Vec<Option<MachineId>>,
+    /// Which of these machines the ledger promises to which pods.
+    pub(super) promises: Promises,
     /// Pods that cannot be tried, and why.
     pub(super) invalid: Vec<(Arc<PodEntry>, Vec<InvalidPod>)>,
     /// How many pods of the problem are pending; the rest come from machines that leave.
@@ -163,6 +165,16 @@ pub(super) fn machines(snapshot: &Snapshot, held: &Held, pools: &[Pool]) -> (Vec
         ids.push(None);
     }
     (nodes, ids)
+}
+
+/// What earlier passes have bought for whom, as long as the ledger remembers: until the pod is bound or the machine is dead (architecture §3.3).
+pub(super) fn promises(snapshot: &Snapshot, machines: &[Option<MachineId>]) -> Promises {
+    let places = machines.iter().enumerate();
+    let places: BTreeMap<&MachineId, usize> = places.filter_map(|(at, id)| Some((id.as_ref()?, at))).collect();
+    let plans = snapshot.plans.values();
+    plans
+        .filter_map(|plan| Some((Arc::clone(&plan.uid), *places.get(&plan.machine)?)))
+        .collect()
 }
 
 /// A claim without a type counts against its pool's limits at the largest of the types it may become.

@@ -10,7 +10,7 @@ use crate::cluster::{MachineId, Snapshot};
 use crate::controllers::Kit;
 use crate::k8s::queue::{Busy, Next, ReconcileError};
 use crate::k8s::watchdog::Vital;
-use crate::scheduling::{NewClaim, Options, Problem, Results, WellKnownLabels, solve};
+use crate::scheduling::{NewClaim, Options, Problem, Results, WellKnownLabels, solve_promised};
 use futures::future::join_all;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -150,6 +150,7 @@ impl Provisioner {
         Some(Question {
             problem,
             pools,
+            promises: observe::promises(snapshot, &machines),
             machines,
             invalid,
             pending,
@@ -160,7 +161,8 @@ impl Provisioner {
         let deadline = Instant::now() + SOLVE_LIMIT;
         let options = self.settings.options;
         let question = Arc::clone(question);
-        let work = move || solve(&question.problem, &options, &|| Instant::now() < deadline);
+        let work =
+            move || solve_promised(&question.problem, &options, &question.promises, &|| Instant::now() < deadline);
         match self.settings.place {
             Place::Inline => Ok(work()),
             Place::Blocking => tokio::task::spawn_blocking(work).await.map_err(ReconcileError::new),
