@@ -32,6 +32,21 @@ async fn a_node_deleted_by_hand_takes_its_claim_and_machine_along() {
     assert!((metrics.nodes.drained.get(["default"]) - 1.0).abs() < 1e-9);
 }
 
+/// Seeds 1026 and 1571 of the bad days.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_labels_are_wiped_while_it_goes_goes_all_the_same() {
+    let world = World::start().await;
+    let uid = machine(&world, &json!({})).await;
+    world.pod("p", "a", &owned_by("ReplicaSet")).await;
+    world.delete("v1", "Node", "", "a").await;
+    world.until("it is tainted", 10, || world.is_tainted("a")).await;
+    let wiped = json!({ "karpenter.rackspace.com/rackspacespotnodeclass": null, "karpenter.rackspace.com/nodeclaim-uid": null,
+        "karpenter.sh/nodepool": null, "karpenter.sh/capacity-type": null });
+    let wiped = json!({ "metadata": { "labels": wiped } });
+    world.patch("v1", "Node", "", "a", wiped).await;
+    world.until("all is gone", 120, || world.is_gone("a", &uid)).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn even_an_empty_node_is_drained_for_five_seconds() {
     let world = World::start().await;

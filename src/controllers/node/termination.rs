@@ -66,11 +66,11 @@ impl Reconciler for NodeTermination {
         let Some(node) = snapshot.node(&key.name) else {
             return Ok(Next::Done);
         };
-        if !node.is_deleting() || !node.has_termination_finalizer() || !self.is_managed(node) {
-            return Ok(Next::Done);
-        }
         let machine = snapshot.machine_of_node(node.name());
         let claim = machine.and_then(|machine| machine.claim.as_ref());
+        if !node.is_deleting() || !node.has_termination_finalizer() || !self.is_managed(node, claim) {
+            return Ok(Next::Done);
+        }
         if let Some(claim) = claim.filter(|claim| !claim.facts.is_deleting()) {
             // they share their fate (lifecycle 13.2)
             self.kit
@@ -114,9 +114,13 @@ impl NodeTermination {
     }
 
     /// Whether the Node is ours (lifecycle 0.4).
-    fn is_managed(&self, node: &NodeEntry) -> bool {
+    ///
+    /// Differs: a claim of ours proves it too. Upstream knows only the label, and that can be wiped while the Node goes (architecture §7.5); nobody
+    /// would then end its machine.
+    fn is_managed(&self, node: &NodeEntry, claim: Option<&Arc<ClaimEntry>>) -> bool {
         let kinds = self.kit.provider.node_class_kinds();
-        kinds.iter().any(|kind| node.label(&kind.label_key()).is_some())
+        claim.is_some_and(|claim| claim.is_managed(kinds))
+            || kinds.iter().any(|kind| node.label(&kind.label_key()).is_some())
     }
 
     /// Whether a complete answer says that there is no machine behind the Node (lifecycle 13.3). A machine that was taken is gone as well.
