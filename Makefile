@@ -84,7 +84,7 @@ fuzz: ## fuzzes what strangers write, each target for 60 s (FUZZ_SECONDS=n TARGE
 	fuzz/run $(TARGETS)
 
 chaos: ## the operator through bad days by seed, on a paused clock (SEEDS=1..500 THREADS=n VERBOSE=1)
-	cargo run --quiet --locked -p sandbox -- chaos --seeds $(or $(SEEDS),1..500) $(if $(THREADS),--threads $(THREADS)) $(if $(VERBOSE),--verbose)
+	cargo run --quiet --locked --profile simulation -p sandbox -- chaos --seeds $(or $(SEEDS),1..500) $(if $(THREADS),--threads $(THREADS)) $(if $(VERBOSE),--verbose)
 
 soak: ## thirty simulated days in one run: memory, metric series and queues must level off (DAYS=n)
-	SOAK_DAYS=$(or $(DAYS),30) cargo test --locked --test soak -- --nocapture
+	SOAK_DAYS=$(or $(DAYS),30) cargo test --locked --profile simulation -p sandbox --test soak -- --nocapture
