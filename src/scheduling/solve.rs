@@ -260,10 +260,7 @@ mod tests {
     #[test]
     fn a_promise_that_cannot_be_kept_is_none() {
         let problem = Problem {
-            nodes: vec![
-                node("a", 1000, vec![pod("somebody", 900)]),
-                node("b", 1000, Vec::new()),
-            ],
+            nodes: vec![node("a", 1000, vec![pod("somebody", 900)]), node("b", 1000, Vec::new())],
             pods: vec![pod("late", 500)],
             ..Problem::default()
         };

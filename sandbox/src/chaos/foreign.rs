@@ -137,7 +137,9 @@ impl Foreign {
         let mut expected = earlier.clone();
         world.spot().with(|platform| {
             for pool in platform.wiped() {
-                let labels = expected.get_mut(pool).and_then(|shown| shown.pointer_mut("/spec/customLabels"));
+                let labels = expected
+                    .get_mut(pool)
+                    .and_then(|shown| shown.pointer_mut("/spec/customLabels"));
                 if let Some(labels) = labels {
                     *labels = json!({});
                 }

@@ -73,9 +73,8 @@ impl Purchases {
             .map(|(_, pod, _)| pod);
         let mut went = its_pods.filter_map(|pod| Some((pod, self.nodes.get(self.bound.get(pod)?)?)));
         went.any(|(pod, other)| {
-            let before = |(at, named, told): &(DateTime<Utc>, String, String)| {
-                named == pod && told == other && at < made
-            };
+            let before =
+                |(at, named, told): &(DateTime<Utc>, String, String)| named == pod && told == other && at < made;
             other != claim && !self.told.iter().any(before)
         })
     }

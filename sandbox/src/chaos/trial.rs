@@ -294,7 +294,10 @@ impl<'a> Trial<'a> {
 
     async fn operator_ended(&mut self, end: End) {
         let Some(operator) = self.operator.take() else { return };
-        let clear = self.clear_since.take().is_some_and(|since| since.elapsed() > LEASE_LASTS);
+        let clear = self
+            .clear_since
+            .take()
+            .is_some_and(|since| since.elapsed() > LEASE_LASTS);
         match end {
             End::Killed => {
                 self.traffic.add(&operator.kill().await);

@@ -161,8 +161,11 @@ impl Provisioner {
         let deadline = Instant::now() + SOLVE_LIMIT;
         let options = self.settings.options;
         let question = Arc::clone(question);
-        let work =
-            move || solve_promised(&question.problem, &options, &question.promises, &|| Instant::now() < deadline);
+        let work = move || {
+            solve_promised(&question.problem, &options, &question.promises, &|| {
+                Instant::now() < deadline
+            })
+        };
         match self.settings.place {
             Place::Inline => Ok(work()),
             Place::Blocking => tokio::task::spawn_blocking(work).await.map_err(ReconcileError::new),
