@@ -6,6 +6,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     reason = "this is test code; clippy's own exemption knows only functions marked as tests"
 )]
 

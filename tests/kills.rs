@@ -11,6 +11,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     reason = "this is test code; clippy's own exemption knows only functions marked as tests"
 )]
 
@@ -29,6 +30,7 @@ use karpenter::clock::SystemClock;
 use process::{Replica, Terms, signal};
 use sandbox::spot::Options;
 use sandbox::world::World;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use story::Scenery;
@@ -43,7 +45,7 @@ const SIDES: [Side; 2] = [Side::Kubernetes, Side::Spot];
 const MOST_WRITES: usize = 200;
 /// Shorter than usual, and long enough for an operator that has to wait for a processor.
 const SHORT: Terms = Terms {
-    lease: "8s",
+    lease: "10s",
     warm: false,
 };
 
@@ -262,6 +264,8 @@ async fn frozen(side: Side, point: Point, nth: usize) -> History {
     let sprung = Arc::new(Notify::new());
     let (told, id) = (Arc::clone(&sprung), Arc::new(OnceLock::new()));
     let frozen = Arc::clone(&id);
+    let struck = Arc::new(AtomicBool::new(false));
+    let strikes = Arc::clone(&struck);
     doors_of_first.set(Trap {
         side,
         of: "",
@@ -271,6 +275,7 @@ async fn frozen(side: Side, point: Point, nth: usize) -> History {
         then: Then::GoOn,
         spring: Box::new(move || {
             signal("-STOP", *frozen.wait());
+            strikes.store(true, Ordering::SeqCst);
             told.notify_one();
         }),
     });
@@ -284,20 +289,30 @@ async fn frozen(side: Side, point: Point, nth: usize) -> History {
         scenery.pods_go().await;
     };
     let mut story = std::pin::pin!(story);
+    let waking = wake_up(&scenery, &mut first, &leader, &sprung, &told);
+    let mut waking = std::pin::pin!(waking);
+    let history = async {
+        tokio::select! {
+            biased;
+            history = &mut waking => {
+                if history == History::Struck {
+                    story.await;
+                }
+                history
+            }
+            // the other has done the rest before the first woke up
+            () = &mut story => {
+                if struck.load(Ordering::SeqCst) { waking.await } else { History::Unstruck }
+            }
+        }
+    };
     let history = tokio::select! {
         biased;
-        struck = wake_up(&scenery, &mut first, &leader, &sprung, &told) => struck,
-        // there was no such write
-        () = &mut story => return History::Unstruck,
+        history = history => history,
         () = ended(&mut second) => History::Disturbed,
     };
     if history != History::Struck {
         return history;
-    }
-    tokio::select! {
-        biased;
-        () = story => {}
-        () = ended(&mut second) => return History::Disturbed,
     }
     as_it_should_be(&scenery, &told);
     assert!(!doors_of_second.writes().is_empty(), "{told}: the other did nothing");

@@ -68,7 +68,7 @@ impl Replica {
                 ("SPOT_AUTH_URL", &platform),
                 ("NGPC_PRICE_DETAILS_URL", &format!("{platform}/percentiles.json")),
                 // a node that was meant for a pod is spared for two batches and at least 10 s
-                ("BATCH_MAX_DURATION", "1s"),
+                ("BATCH_MAX_DURATION", "5s"),
                 ("LOG_LEVEL", "debug"),
             ])
             .stdin(Stdio::null())

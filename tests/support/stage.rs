@@ -88,6 +88,8 @@ pub fn environment(more: &[(&str, &str)]) -> Vec<(String, String)> {
         ("LEADER_ELECTION_NAMESPACE", "default"),
         // whoever is started after a kill waits no longer than this
         ("LEADER_ELECTION_LEASE_DURATION", "5s"),
+        // a node that was meant for a pod is spared for two batches and at least 10 s
+        ("BATCH_MAX_DURATION", "5s"),
         ("SPOT_CLOUDSPACE_NAME", "sandbox"),
         ("SPOT_REFRESH_TOKEN", "sandbox-refresh-token"),
         ("LOG_LEVEL", "debug"),
