@@ -21,7 +21,7 @@ pub enum Listing {
 
 /// What garbage collection looks at on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)] // a view of four independent facts
+#[allow(clippy::struct_excessive_bools)] // a view of independent facts
 pub struct ClaimFacts {
     /// Registered is True.
     pub registered: bool,
@@ -29,13 +29,31 @@ pub struct ClaimFacts {
     pub deleting: bool,
     /// Its machine is in the list and is not going away.
     pub listed: bool,
-    /// Its one Node exists and is Ready: a living kubelet is stronger evidence than the list (lifecycle 9.3).
-    pub node_ready: bool,
+    /// What its one Node says; a living kubelet is stronger evidence than the list (lifecycle 9.3).
+    pub node: NodeSays,
+    /// Another Node that was ordered for it is Ready: the machine that became its own was replaced by the platform (architecture §7.21).
+    pub succeeded: bool,
+}
+
+/// What is heard of a claim's Node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeSays {
+    /// It is Ready.
+    Ready,
+    /// There is none, or its kubelet says that it is not Ready.
+    NotReady,
+    /// Its kubelet is not heard any more.
+    Nothing,
 }
 
 /// Whether a claim is left over because its machine is gone (lifecycle 9.2, 9.3).
+///
+/// Differs: so it is when the platform has put another machine in the place of one that is not heard any more. That one never becomes the claim's Node,
+/// bills, and would be taken for the claim's for ever.
 pub fn claim_is_garbage(listing: Listing, claim: &ClaimFacts) -> bool {
-    listing == Listing::Complete && claim.registered && !claim.deleting && !claim.listed && !claim.node_ready
+    let gone = !claim.listed && claim.node != NodeSays::Ready;
+    let replaced = claim.succeeded && claim.node == NodeSays::Nothing;
+    listing == Listing::Complete && claim.registered && !claim.deleting && (gone || replaced)
 }
 
 /// A machine as the garbage collector sees it.
@@ -96,7 +114,8 @@ mod tests {
         registered: true,
         deleting: false,
         listed: false,
-        node_ready: false,
+        node: NodeSays::NotReady,
+        succeeded: false,
     };
 
     fn now() -> DateTime<Utc> {
@@ -139,10 +158,36 @@ mod tests {
         assert!(!claim_is_garbage(
             Listing::Complete,
             &ClaimFacts {
-                node_ready: true,
+                node: NodeSays::Ready,
                 ..GONE
             }
         ));
+    }
+
+    #[test]
+    fn a_claim_whose_machine_was_replaced_is_garbage_once_its_own_is_not_heard() {
+        // architecture §7.21
+        let replaced = |node| ClaimFacts {
+            listed: true,
+            succeeded: true,
+            node,
+            ..GONE
+        };
+        assert!(claim_is_garbage(Listing::Complete, &replaced(NodeSays::Nothing)));
+        assert!(!claim_is_garbage(Listing::Partial, &replaced(NodeSays::Nothing)));
+        assert!(
+            !claim_is_garbage(Listing::Complete, &replaced(NodeSays::NotReady)),
+            "its kubelet lives"
+        );
+        assert!(!claim_is_garbage(Listing::Complete, &replaced(NodeSays::Ready)));
+        let alone = ClaimFacts {
+            succeeded: false,
+            ..replaced(NodeSays::Nothing)
+        };
+        assert!(
+            !claim_is_garbage(Listing::Complete, &alone),
+            "silence alone is for node repair"
+        );
     }
 
     #[test]

@@ -54,6 +54,18 @@ async fn a_claim_whose_kubelet_lives_is_not_collected_whatever_the_list_says() {
     world.until("all is gone", 300, || world.is_gone("a", &uid)).await;
 }
 
+// architecture §7.21
+#[tokio::test(start_paused = true)]
+async fn a_claim_goes_when_the_platform_put_another_machine_in_the_place_of_its_own() {
+    let world = World::start().await;
+    let uid = machine(&world).await;
+    node_goes_silent(&world).await;
+    seconds(600).await;
+    assert!(world.claim("a").await.is_some(), "silence alone is for node repair");
+    world.join("b", &uid, "b").await;
+    world.until("all is gone", 300, || world.is_gone("a", &uid)).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_orphan_of_ours_is_collected_after_five_minutes() {
     let world = World::start().await;

@@ -6,7 +6,8 @@
 //!
 //! Where they do not, nothing is ended. That a server has the name of its node is published nowhere (rackspace-spot §7 row 13): were it not so,
 //! every node that is not heard for a moment after a restart would be taken for lost, and its running server ended. It is said instead, with what to
-//! do. Whoever takes the Node away, the cloud controller as a rule, ends the claim and its pool anyway.
+//! do. Whoever takes the Node away, the cloud controller as a rule, ends the claim and its pool anyway; so does the other server when it joins as a Node
+//! while the claim's own is silent (`lifecycle::garbage`).
 //!
 //! Pure; called by the judgement of orders.
 

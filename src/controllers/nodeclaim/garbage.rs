@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! machines, complete ─▶ claims of the state ─▶ registered, not listed, node not Ready ─▶ claim deleted
+//!        │                                  └▶ registered, node silent, another one Ready ─▶ claim deleted
 //!        └─▶ claims, read from the API server after that ─▶ old, ours, no claim ─▶ machine ended
 //! ```
 //!
@@ -17,9 +18,9 @@ use crate::k8s::client::ApiClient;
 use crate::k8s::events::{Event, EventType, Involved, Window};
 use crate::k8s::queue::{Next, ReconcileError};
 use crate::k8s::write::{DeleteHow, Target};
-use crate::lifecycle::garbage::{ClaimFacts, Listing, MachineFacts, Orphan, claim_is_garbage, orphan};
+use crate::lifecycle::garbage::{ClaimFacts, Listing, MachineFacts, NodeSays, Orphan, claim_is_garbage, orphan};
 use kube::api::ListParams;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -92,16 +93,31 @@ impl Garbage {
             .map(|machine| machine.claim_uid.as_str())
             .collect();
         let kinds = self.kit.provider.node_class_kinds();
+        let ready = self.ready_nodes(snapshot);
         for claim in snapshot.objects.claims.values() {
             let node = snapshot
                 .machine_of_claim(claim.name())
                 .and_then(|machine| machine.node.as_ref());
-            let facts = facts(claim, there.contains(claim.uid()), node);
+            let own = node.map(|node| node.name());
+            let others = ready.get(claim.uid()).into_iter().flatten();
+            let succeeded = own.is_some() && others.into_iter().any(|name| Some(*name) != own);
+            let facts = facts(claim, there.contains(claim.uid()), node, succeeded);
             if claim.is_managed(kinds) && claim_is_garbage(listing(list), &facts) {
                 self.delete_claim(claim, node).await?;
             }
         }
         Ok(())
+    }
+
+    /// The Nodes that are Ready, by the UID of the claim that each was ordered for.
+    fn ready_nodes<'s>(&self, snapshot: &'s Snapshot) -> BTreeMap<String, Vec<&'s str>> {
+        let mut ready: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for node in snapshot.objects.nodes.values().filter(|node| node.is_ready()) {
+            if let Some(uid) = self.kit.provider.claim_of_node(&node.labels) {
+                ready.entry(uid).or_default().push(node.name());
+            }
+        }
+        ready
     }
 
     async fn delete_claim(&self, claim: &ClaimEntry, node: Option<&Arc<NodeEntry>>) -> Result<(), ReconcileError> {
@@ -238,13 +254,22 @@ fn listing(list: &MachineList) -> Listing {
     }
 }
 
-fn facts(claim: &ClaimEntry, listed: bool, node: Option<&Arc<NodeEntry>>) -> ClaimFacts {
+fn facts(claim: &ClaimEntry, listed: bool, node: Option<&Arc<NodeEntry>>, succeeded: bool) -> ClaimFacts {
     use crate::api::{Conditioned, conditions};
     ClaimFacts {
         registered: claim.facts.is_true(conditions::REGISTERED),
         deleting: claim.facts.is_deleting(),
         listed,
-        node_ready: node.is_some_and(|node| node.is_ready()),
+        node: node.map_or(NodeSays::NotReady, |node| says(node)),
+        succeeded,
+    }
+}
+
+fn says(node: &NodeEntry) -> NodeSays {
+    match node.condition("Ready").map(|condition| condition.status.as_str()) {
+        Some("True") => NodeSays::Ready,
+        Some("Unknown") => NodeSays::Nothing,
+        _ => NodeSays::NotReady,
     }
 }
 
