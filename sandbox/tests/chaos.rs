@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Those of `make test`; others are run by `make chaos SEEDS=A..B`.
-const SEEDS: (u64, u64) = (1, 60);
+const SEEDS: (u64, u64) = (1, 500);
 
 /// What is logged is kept by thread, but whether a line is worth making is remembered for the whole process (tracing's callsites): a run without a
 /// log beside one with a log can cost that one a line. So the tests take turns.

@@ -1,8 +1,8 @@
 //! For which pods each machine was bought, and where they went instead when it stayed empty.
 //!
 //! The operator plans, kube-scheduler decides: it counts a spread over the nodes there are and takes the first that suits, so that pods meant for a machine
-//! that is still being built may all go to one that came earlier. That machine was not bought for nothing. But a pod that goes to the very machine that was
-//! bought for it before was planned twice.
+//! that is still being built may all go to one that came earlier. That machine was not bought for nothing, nor was one that was bought after kube-scheduler
+//! had given a place to another pod than the one it was bought for. But a pod that goes to the very machine that was bought for it before was planned twice.
 
 use super::census::text;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -21,8 +21,8 @@ pub(super) struct Purchases {
     told: Vec<(DateTime<Utc>, String, String)>,
     /// When each claim was made.
     made: BTreeMap<String, DateTime<Utc>>,
-    /// Where each pod runs.
-    bound: BTreeMap<String, String>,
+    /// Where each pod runs, and since when if that is known.
+    bound: BTreeMap<String, (String, Option<DateTime<Utc>>)>,
     /// The claim of each node.
     nodes: BTreeMap<String, String>,
 }
@@ -57,27 +57,49 @@ impl Purchases {
     /// Notes where a pod runs.
     pub(super) fn bound(&mut self, pod: &Value, node: &str) {
         if let Some(name) = text(pod, "/metadata/name") {
-            self.bound.insert(name.to_owned(), node.to_owned());
+            self.bound.insert(name.to_owned(), (node.to_owned(), bound_at(pod)));
         }
     }
 
-    /// Whether a pod for which a claim was made went to the machine of another claim, and that was not bought for it before.
+    /// Whether kube-scheduler decided otherwise than a claim was planned for, before or after it was made.
     pub(super) fn was_overtaken(&self, claim: &str) -> bool {
-        let Some(made) = self.made.get(claim) else {
-            return false;
-        };
+        let made = self.made.get(claim);
+        made.is_some_and(|made| self.lost_its_pods(claim, *made) || self.found_places_taken(*made))
+    }
+
+    /// Whether a pod for which a claim was made went to the machine of another claim, and that was not bought for it before.
+    fn lost_its_pods(&self, claim: &str, made: DateTime<Utc>) -> bool {
         let its_pods = self
             .told
             .iter()
-            .filter(|(at, _, told)| told == claim && *at - *made <= TOLD_WITHIN)
+            .filter(|(at, _, told)| told == claim && *at - made <= TOLD_WITHIN)
             .map(|(_, pod, _)| pod);
-        let mut went = its_pods.filter_map(|pod| Some((pod, self.nodes.get(self.bound.get(pod)?)?)));
+        let mut went = its_pods.filter_map(|pod| Some((pod, self.nodes.get(&self.bound.get(pod)?.0)?)));
         went.any(|(pod, other)| {
             let before =
-                |(at, named, told): &(DateTime<Utc>, String, String)| named == pod && told == other && at < made;
+                |(at, named, told): &(DateTime<Utc>, String, String)| named == pod && told == other && *at < made;
             other != claim && !self.told.iter().any(before)
         })
     }
+
+    /// Whether a pod had already gone to another machine than the ones it was told of, so that those meant for that one needed a further one.
+    fn found_places_taken(&self, made: DateTime<Utc>) -> bool {
+        let bound = self.bound.iter();
+        let mut before = bound.filter(|(_, (_, at))| at.is_some_and(|at| at <= made));
+        before.any(|(pod, (node, _))| {
+            let mut told = self.told.iter().filter(|(_, named, _)| named == pod).peekable();
+            let claim = self.nodes.get(node);
+            told.peek().is_some() && claim.is_some_and(|claim| told.all(|(_, _, told)| told != claim))
+        })
+    }
+}
+
+fn bound_at(pod: &Value) -> Option<DateTime<Utc>> {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array)?;
+    let scheduled = conditions
+        .iter()
+        .find(|condition| condition["type"] == "PodScheduled" && condition["status"] == "True")?;
+    text(scheduled, "/lastTransitionTime")?.parse().ok()
 }
 
 fn created(object: &Value) -> Option<DateTime<Utc>> {
@@ -118,6 +140,27 @@ mod tests {
             purchases.bound(&pod(name), "node-first");
         }
         assert!(purchases.was_overtaken("second"));
+    }
+
+    #[test]
+    fn a_machine_bought_after_a_pod_took_the_place_of_another_was_not_bought_for_nothing() {
+        let mut purchases = Purchases::default();
+        for (name, meant, second) in [("first", "one", 1), ("other", "two", 1), ("again", "one", 20)] {
+            purchases.claim(&claim(name, second));
+            purchases.event(&told(meant, name, second));
+        }
+        // the second pod took the place of the first, which went to the machine that was meant for the second in the end
+        let mut taker = pod("two");
+        taker["status"]["conditions"] =
+            json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": at(30)}]);
+        purchases.bound(&taker, "node-first");
+        assert!(!purchases.was_overtaken("again"), "it was bought before that");
+        taker["status"]["conditions"][0]["lastTransitionTime"] = json!(at(10));
+        purchases.bound(&taker, "node-first");
+        assert!(purchases.was_overtaken("again"));
+        taker["status"]["conditions"][0]["lastTransitionTime"] = json!(at(10));
+        purchases.bound(&taker, "node-other");
+        assert!(!purchases.was_overtaken("again"), "it went where it was meant to go");
     }
 
     #[test]
