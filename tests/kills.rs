@@ -40,6 +40,9 @@ const PODS: u32 = 2;
 /// Histories at a time: nearly all of their time is waiting for the intervals of the operator.
 const KILLS_AT_ONCE: usize = 56;
 const FROSTS_AT_ONCE: usize = 16;
+/// At the start several controllers write at once, each over a connection of its own: so many requests may be leaving in one moment. What they change
+/// twice is seen at the end.
+const LEAVING: usize = 8;
 const SIDES: [Side; 2] = [Side::Kubernetes, Side::Spot];
 /// No history has more writes than this.
 const MOST_WRITES: usize = 200;
@@ -337,7 +340,7 @@ async fn wake_up(scenery: &Scenery, first: &mut Replica, leader: &str, sprung: &
     in_time.expect("it ends when it wakes");
     let mut writes = first.doors.writes();
     let more: Vec<String> = writes.drain(before..).map(|write| write.what).collect();
-    assert!(more.len() <= 1, "{told}: it wrote after it woke: {more:?}");
+    assert!(more.len() <= LEAVING, "{told}: it wrote after it woke: {more:?}");
     History::Struck
 }
 
