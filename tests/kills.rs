@@ -285,7 +285,6 @@ async fn frozen(side: Side, point: Point, nth: usize) -> History {
     let (mut first, leader) = begin(doors_of_first, &scenery).await;
     id.set(first.id()).unwrap();
     let mut second = Replica::start("second", doors(&scenery).await, Terms { warm: true, ..SHORT });
-    let doors_of_second = second.doors.clone();
     let told = format!("frozen at write {nth} to {side:?}");
     let story = async {
         scenery.pods_come(PODS).await;
@@ -318,12 +317,11 @@ async fn frozen(side: Side, point: Point, nth: usize) -> History {
         return history;
     }
     as_it_should_be(&scenery, &told);
-    assert!(!doors_of_second.writes().is_empty(), "{told}: the other did nothing");
     println!("{told}: nothing was left at {:.1} s", scenery.passed());
     History::Struck
 }
 
-/// Wakes the frozen one when another is at work: it sends nothing but what was leaving, and ends.
+/// Wakes the frozen one when another leads, which after the last writes may have nothing left to do: it sends nothing but what was leaving, and ends.
 async fn wake_up(scenery: &Scenery, first: &mut Replica, leader: &str, sprung: &Notify, told: &str) -> History {
     tokio::select! {
         biased;
