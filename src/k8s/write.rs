@@ -252,20 +252,13 @@ impl Writer {
             return Err(WriteError::new(operation, target.describe::<K>(), Cause::NotLeading));
         };
         let sending = kube.request::<Value>(request);
-        let limit = tokio::time::sleep(self.leadership.write_timeout());
-        let answer = tokio::select! {
-            biased;
-            // first: a process that was frozen while it connected finds its time over, and what has not left yet stays here
-            () = limit => None,
-            answer = sending => Some(answer),
-        };
-        let error = match answer {
-            Some(Ok(answer)) => {
+        let error = match tokio::time::timeout(self.leadership.write_timeout(), sending).await {
+            Ok(Ok(answer)) => {
                 writing.answered();
                 return Ok(answer);
             }
-            Some(Err(error)) => WriteError::from_kube(operation, target.describe::<K>(), error),
-            None => WriteError::new(operation, target.describe::<K>(), Cause::UnknownOutcome(None)),
+            Ok(Err(error)) => WriteError::from_kube(operation, target.describe::<K>(), error),
+            Err(_) => WriteError::new(operation, target.describe::<K>(), Cause::UnknownOutcome(None)),
         };
         if !matches!(error.cause(), Cause::UnknownOutcome(_)) {
             writing.answered();
