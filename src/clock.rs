@@ -4,7 +4,11 @@
 //! tokio clock moves both: [`TokioClock`] derives its instants from it. This is the only file that reads the machine's own clock.
 
 use chrono::{DateTime, TimeDelta, Utc};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Tells the present instant.
@@ -53,10 +57,57 @@ impl Clock for TokioClock {
     }
 }
 
+/// What comes of `work` within `limit`; nothing otherwise, and then `work` is dropped.
+///
+/// For what must not go on once its time is over. Before each step of `work` the clock itself is asked, not only its alarm: a process that was frozen
+/// while it connected first goes on with what was ready before, and a request that had not left by then stays here (architecture §3.5).
+pub async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    let started = Instant::now();
+    let mut work = pin!(work);
+    let mut alarm = pin!(tokio::time::sleep(limit));
+    poll_fn(|context| {
+        if alarm.as_mut().poll(context).is_ready() || started.elapsed() >= limit {
+            return Poll::Ready(None);
+        }
+        work.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::cell::Cell;
+    use std::task::{Context, Waker};
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_in_time_is_handed_on() {
+        let limit = Duration::from_secs(2);
+        assert_eq!(within(limit, async { 1 }).await, Some(1));
+        let slow = tokio::time::sleep(Duration::from_secs(1));
+        assert_eq!(within(limit, slow).await, Some(()));
+        assert_eq!(within(limit, std::future::pending::<()>()).await, None);
+    }
+
+    // architecture §3.5
+    #[tokio::test(start_paused = true)]
+    async fn what_was_ready_before_a_freeze_is_not_carried_on_after_it() {
+        let steps = Cell::new(0);
+        let work = poll_fn(|_| {
+            steps.set(steps.get() + 1);
+            if steps.get() > 1 {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        });
+        let mut work = pin!(within(Duration::from_secs(1), work));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(work.as_mut().poll(&mut context).is_pending());
+        tokio::time::advance(Duration::from_mins(1)).await;
+        assert_eq!(work.as_mut().poll(&mut context), Poll::Ready(None));
+        assert_eq!(steps.get(), 1, "it went on");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn the_clock_follows_the_paused_tokio_clock() {

@@ -10,7 +10,7 @@ use super::kinds::WatchedKinds;
 use super::leadership::Leadership;
 use super::write_error::{Cause, WriteError};
 use super::write_target::Part;
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, within};
 use crate::cluster::entries::Reader;
 use crate::cluster::{Assumption, Delta, Object};
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions};
@@ -252,13 +252,14 @@ impl Writer {
             return Err(WriteError::new(operation, target.describe::<K>(), Cause::NotLeading));
         };
         let sending = kube.request::<Value>(request);
-        let error = match tokio::time::timeout(self.leadership.write_timeout(), sending).await {
-            Ok(Ok(answer)) => {
+        let answer = within(self.leadership.write_timeout(), sending).await;
+        let error = match answer {
+            Some(Ok(answer)) => {
                 writing.answered();
                 return Ok(answer);
             }
-            Ok(Err(error)) => WriteError::from_kube(operation, target.describe::<K>(), error),
-            Err(_) => WriteError::new(operation, target.describe::<K>(), Cause::UnknownOutcome(None)),
+            Some(Err(error)) => WriteError::from_kube(operation, target.describe::<K>(), error),
+            None => WriteError::new(operation, target.describe::<K>(), Cause::UnknownOutcome(None)),
         };
         if !matches!(error.cause(), Cause::UnknownOutcome(_)) {
             writing.answered();

@@ -47,6 +47,10 @@ fn crd(file: &str) -> Value {
     serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
+fn kinds() -> WatchedKinds {
+    WatchedKinds::with([WatchedKind::class::<RackspaceSpotNodeClass>(), WatchedKind::overlays()])
+}
+
 impl World {
     /// Everything started, and the initial lists in.
     pub async fn start() -> Self {
@@ -93,7 +97,7 @@ impl World {
             Limits::default(),
             metrics.clone(),
         );
-        let kinds = WatchedKinds::with([WatchedKind::class::<RackspaceSpotNodeClass>(), WatchedKind::overlays()]);
+        let kinds = kinds();
         let state = Cluster::new(kinds.sources(), Arc::new(|_| None), clock.now());
         let made = ClusterTask::new(state, Arc::clone(&clock), metrics.clone());
         let stop = CancellationToken::new();
@@ -127,6 +131,12 @@ impl World {
             watching,
             stop,
         }
+    }
+
+    /// A writer beside the world's own, over another client, that may always write.
+    pub fn writer_over(&self, client: ApiClient) -> Writer {
+        let cluster = self.cluster.clone();
+        Writer::new(client, Leadership::always(), cluster, kinds(), Arc::clone(&self.clock))
     }
 
     /// Ends the watchers without a word to anybody.

@@ -2,6 +2,8 @@
 
 use crate::world::{KARPENTER, MINUTE, OPERATOR, World, claim, seconds, typed_claim};
 use karpenter::api::NodeClaim;
+use karpenter::k8s::client::{ApiClient, Limits};
+use karpenter::k8s::leadership::Leadership;
 use karpenter::k8s::write::{DeleteHow, Deleted, Lock, Remedy, Target};
 use karpenter::k8s::{Cause, WriteError};
 use sandbox::api::{Fault, FaultRule, HookPoint, HookVerdict, Verb};
@@ -265,4 +267,29 @@ async fn what_the_server_refuses_is_for_the_user_to_hear() {
         Duration::ZERO,
         "a write is never repeated by the client"
     );
+}
+
+// architecture §3.5: as for a process that was frozen while it connected
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_time_is_over_before_it_leaves_stays_here() {
+    let world = World::start().await;
+    let before = writes(&world);
+    let connecting = Leadership::always().write_timeout();
+    let inner = world.api.client_as(OPERATOR, &["system:masters"]);
+    let slow = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let inner = inner.clone();
+        async move {
+            tokio::time::sleep(connecting).await;
+            inner.send(request).await
+        }
+    });
+    let client = ApiClient::over(
+        kube::Client::new(slow, "default"),
+        Limits::default(),
+        world.border_metrics.clone(),
+    );
+    let error = world.writer_over(client).create(&typed_claim("c")).await.unwrap_err();
+    assert!(matches!(error.cause(), Cause::UnknownOutcome(_)), "{error}");
+    seconds(10).await;
+    assert_eq!(writes(&world), before);
 }

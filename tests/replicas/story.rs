@@ -18,7 +18,8 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct Scenery {
     pub client: kube::Client,
     pub spot: Spot,
-    sight: Sight,
+    /// What is there and what ever was.
+    pub sight: Sight,
     /// When the pods came.
     began: Mutex<Instant>,
     /// Ends whatever plays the rest of the world.

@@ -10,7 +10,7 @@
 //! A create that got no clear answer is not sent again here: the caller looks its object up by name first (issue: never assumed). The typed
 //! operations are in `operations`; retries obey `limits`, waiting on tokio's clock.
 
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, within};
 use crate::cloud::spot::auth::{AuthError, Bearer, Tokens};
 use crate::cloud::spot::error::SpotError;
 use crate::cloud::spot::limits::{Gate, Jitter, RetrySettings};
@@ -221,7 +221,7 @@ impl SpotClient {
         let request = self.request(call, &bearer)?;
         let permit = self.0.gate.enter().await;
         let timeout = self.0.settings.request_timeout;
-        let answer = tokio::time::timeout(timeout, self.0.transport.send(request))
+        let answer = within(timeout, self.0.transport.send(request))
             .await
             .unwrap_or(Err(TransportError::TimedOut(timeout)));
         drop(permit);
