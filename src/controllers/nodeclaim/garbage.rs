@@ -57,6 +57,9 @@ impl Seen {
     }
 }
 
+/// Names of Nodes that are Ready, by the UID of the claim that each was ordered for.
+type ReadyNodes<'s> = BTreeMap<String, Vec<&'s str>>;
+
 /// The controller.
 #[derive(Debug)]
 pub struct Garbage {
@@ -98,10 +101,7 @@ impl Garbage {
             let node = snapshot
                 .machine_of_claim(claim.name())
                 .and_then(|machine| machine.node.as_ref());
-            let own = node.map(|node| node.name());
-            let others = ready.get(claim.uid()).into_iter().flatten();
-            let succeeded = own.is_some() && others.into_iter().any(|name| Some(*name) != own);
-            let facts = facts(claim, there.contains(claim.uid()), node, succeeded);
+            let facts = facts(claim, &there, node, &ready);
             if claim.is_managed(kinds) && claim_is_garbage(listing(list), &facts) {
                 self.delete_claim(claim, node).await?;
             }
@@ -110,8 +110,8 @@ impl Garbage {
     }
 
     /// The Nodes that are Ready, by the UID of the claim that each was ordered for.
-    fn ready_nodes<'s>(&self, snapshot: &'s Snapshot) -> BTreeMap<String, Vec<&'s str>> {
-        let mut ready: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    fn ready_nodes<'s>(&self, snapshot: &'s Snapshot) -> ReadyNodes<'s> {
+        let mut ready = ReadyNodes::new();
         for node in snapshot.objects.nodes.values().filter(|node| node.is_ready()) {
             if let Some(uid) = self.kit.provider.claim_of_node(&node.labels) {
                 ready.entry(uid).or_default().push(node.name());
@@ -254,14 +254,20 @@ fn listing(list: &MachineList) -> Listing {
     }
 }
 
-fn facts(claim: &ClaimEntry, listed: bool, node: Option<&Arc<NodeEntry>>, succeeded: bool) -> ClaimFacts {
+fn facts(
+    claim: &ClaimEntry,
+    there: &BTreeSet<&str>,
+    node: Option<&Arc<NodeEntry>>,
+    ready: &ReadyNodes<'_>,
+) -> ClaimFacts {
     use crate::api::{Conditioned, conditions};
+    let is_another = |name: &&str| node.is_some_and(|own| own.name() != *name);
     ClaimFacts {
         registered: claim.facts.is_true(conditions::REGISTERED),
         deleting: claim.facts.is_deleting(),
-        listed,
+        listed: there.contains(claim.uid()),
         node: node.map_or(NodeSays::NotReady, |node| says(node)),
-        succeeded,
+        succeeded: ready.get(claim.uid()).is_some_and(|names| names.iter().any(is_another)),
     }
 }
 
