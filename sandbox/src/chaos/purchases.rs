@@ -82,15 +82,23 @@ impl Purchases {
         })
     }
 
-    /// Whether a pod had already gone to another machine than the ones it was told of, so that those meant for that one needed a further one.
+    /// Whether a pod that waited then had lost its place: its machine had taken one that it was not meant for.
     fn found_places_taken(&self, made: DateTime<Utc>) -> bool {
-        let bound = self.bound.iter();
-        let mut before = bound.filter(|(_, (_, at))| at.is_some_and(|at| at <= made));
-        before.any(|(pod, (node, _))| {
-            let mut told = self.told.iter().filter(|(_, named, _)| named == pod).peekable();
-            let claim = self.nodes.get(node);
-            told.peek().is_some() && claim.is_some_and(|claim| told.all(|(_, _, told)| told != claim))
+        let earlier = self.told.iter().filter(|(at, _, _)| *at < made);
+        let mut waiting = earlier.filter(|(_, pod, _)| !self.was_bound(pod, made));
+        waiting.any(|(_, _, claim)| {
+            let there = self
+                .bound
+                .iter()
+                .filter(|(_, (node, _))| self.nodes.get(node) == Some(claim));
+            let mut took = there.filter(|(pod, _)| self.was_bound(pod, made));
+            took.any(|(pod, _)| !self.told.iter().any(|(_, named, told)| named == pod && told == claim))
         })
+    }
+
+    fn was_bound(&self, pod: &str, by: DateTime<Utc>) -> bool {
+        let bound = self.bound.get(pod).and_then(|(_, at)| *at);
+        bound.is_some_and(|at| at <= by)
     }
 }
 
@@ -161,6 +169,15 @@ mod tests {
         taker["status"]["conditions"][0]["lastTransitionTime"] = json!(at(10));
         purchases.bound(&taker, "node-other");
         assert!(!purchases.was_overtaken("again"), "it went where it was meant to go");
+        purchases.bound(&taker, "node-first");
+        let mut robbed = pod("one");
+        robbed["status"]["conditions"] =
+            json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": at(11)}]);
+        purchases.bound(&robbed, "node-first");
+        assert!(
+            !purchases.was_overtaken("again"),
+            "nobody waited any more when it was bought"
+        );
     }
 
     #[test]
