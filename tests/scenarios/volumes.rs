@@ -10,14 +10,19 @@ use tokio::time::Instant;
 
 const ZONE: &str = "topology.cinder.csi.openstack.org/zone";
 
-pub async fn a_database_gets_volumes<S: Stage>(stage: &mut S) {
+/// Two pods with a volume each.
+async fn a_database_runs<S: Stage>(stage: &mut S) -> Picture {
     let corner = stage.corner().to_owned();
     stage.apply(&node_class(&corner, "P80")).await;
     stage.apply(&node_pool(&corner, "", &["spot"])).await;
     stage
         .apply(&stateful_set("db", 2, &pod(&corner, "500m", "512Mi")))
         .await;
-    stage.running(2).await;
+    stage.running(2).await
+}
+
+pub async fn a_database_gets_volumes<S: Stage>(stage: &mut S) {
+    a_database_runs(stage).await;
     let volumes = volumes(stage).await;
     assert_eq!(volumes.len(), 2);
     for volume in &volumes {
@@ -32,13 +37,7 @@ pub async fn a_database_gets_volumes<S: Stage>(stage: &mut S) {
 
 // scheduling 18-2: a bound claim goes where its volume can be used
 pub async fn a_database_goes_back_to_its_volumes<S: Stage>(stage: &mut S) {
-    let corner = stage.corner().to_owned();
-    stage.apply(&node_class(&corner, "P80")).await;
-    stage.apply(&node_pool(&corner, "", &["spot"])).await;
-    stage
-        .apply(&stateful_set("db", 2, &pod(&corner, "500m", "512Mi")))
-        .await;
-    let first = stage.running(2).await;
+    let first = a_database_runs(stage).await;
     let made = names_of_volumes(stage).await;
     assert_eq!(made.len(), 2, "{made:?}");
 
