@@ -92,20 +92,22 @@ fn is_whole(picture: &Picture, kind: PoolKind) {
 pub async fn mixed_shapes<S: Stage>(stage: &mut S) {
     let corner = stage.corner().to_owned();
     stage.apply(&node_class(&corner, "P80")).await;
-    stage.apply(&node_pool(&corner, "", &["spot"])).await;
+    // Two of the broad ones to a server, and whichever server is ready first has room for all that kube-scheduler may put there: nothing has to be bought
+    // for pods that were bound elsewhere than planned.
     let shapes = [
         ("small", 6, "250m", "256Mi"),
-        ("broad", 3, "7", "1Gi"),
+        ("broad", 3, "6", "1Gi"),
         ("deep", 2, "500m", "50Gi"),
     ];
-    for (name, _, cpu, memory) in shapes {
-        stage.apply(&deployment(name, 0, &pod(&corner, cpu, memory))).await;
+    for (name, replicas, cpu, memory) in shapes {
+        stage
+            .apply(&deployment(name, replicas, &pod(&corner, cpu, memory)))
+            .await;
     }
-    for (name, replicas, _, _) in shapes {
-        stage.scale("Deployment", name, replicas).await;
-    }
+    // The NodePool comes after the pods, so that one pass sees them all.
+    stage.until("all pods wait", |picture| picture.pods.len() == 11).await;
+    stage.apply(&node_pool(&corner, "", &["spot"])).await;
     let up = stage.running(11).await;
-    assert!(up.claims.len() >= 2, "24 CPUs on one server of 16\n{up}");
     let mut classes = up.claim_labels("node.kubernetes.io/instance-type");
     classes.sort_unstable();
     assert_eq!(classes, ["ch.vs1.2xlarge-iad", "mh.vs1.2xlarge-iad"], "{up}");
