@@ -1,18 +1,15 @@
 //! Every controller: what wakes it, how many at a time, how it backs off.
 //!
-//! Called once by the wiring. A controller begins when this process leads and the initial lists are in, so that it never takes "not
-//! listed yet" for "not there".
+//! Called once by the wiring.
 
 use super::observability;
 use super::options::{MinValuesPolicy, Options, PreferencePolicy};
 use super::removal;
 use super::setup::Solving;
-use super::tasks::Tasks;
-use super::wiring::Borders;
+use super::starter::{Kits, Starter};
 use crate::clock::SharedClock;
-use crate::cloud::{Observed, Overlaid, OverlayStore, Provider};
+use crate::cloud::Provider;
 use crate::cluster::{Change, Cluster, Key, Kind, What};
-use crate::controllers::Kit;
 use crate::controllers::capacity::Capacity;
 use crate::controllers::node::hydration::NodeHydration;
 use crate::controllers::node::link::Link;
@@ -32,139 +29,14 @@ use crate::controllers::pricing::{self, Pricing};
 use crate::controllers::provisioning::{
     Batcher, NodeTrigger, Place, PodTrigger, Provisioner, Settings as ProvisioningSettings, Windows,
 };
-use crate::k8s::cluster_task::ClusterTask;
-use crate::k8s::queue::{BackOff, Mode, Queue, QueueSettings, Reconciler, Singleton, Subject, Wake, workers_at};
-use crate::k8s::watchdog::{Vital, Vitals};
+use crate::k8s::queue::{BackOff, QueueSettings, Reconciler, Singleton, Subject, Wake, workers_at};
 use crate::scheduling::{self, DeviceClaims};
-use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_util::sync::CancellationToken;
-
-/// Starts controllers.
-pub(super) struct Starter<'a> {
-    pub(super) borders: &'a Borders,
-    pub(super) cluster: &'a mut ClusterTask,
-    pub(super) tasks: &'a mut Tasks,
-    pub(super) stop: &'a CancellationToken,
-    pub(super) mode: Mode,
-    begun: &'a CancellationToken,
-    vitals: &'a Vitals,
-}
-
-impl<'a> Starter<'a> {
-    /// A starter of controllers that begin when `begun` is cancelled: when this process leads and has seen everything.
-    pub(super) fn new(
-        borders: &'a Borders,
-        cluster: &'a mut ClusterTask,
-        tasks: &'a mut Tasks,
-        stop: &'a CancellationToken,
-        begun: &'a CancellationToken,
-        vitals: &'a Vitals,
-    ) -> Self {
-        let mode = match borders.solving {
-            Solving::Inline => Mode::Inline,
-            Solving::Blocking => Mode::Spawned,
-        };
-        Self {
-            borders,
-            cluster,
-            tasks,
-            stop,
-            mode,
-            begun,
-            vitals,
-        }
-    }
-
-    /// A controller with a queue of keys, woken by changes.
-    pub(super) fn queue<K, R>(
-        &mut self,
-        settings: QueueSettings,
-        reconciler: R,
-        wakes: impl Fn(&Change, &Cluster) -> Vec<K> + Send + 'static,
-    ) where
-        K: Ord + Clone + fmt::Debug + Send + Sync + 'static,
-        R: Reconciler<Key = K>,
-    {
-        let queue = Queue::new(settings.with_mode(self.mode), self.borders.queues.clone());
-        let woken = queue.clone();
-        self.cluster.on_change(move |change, cluster| {
-            for key in wakes(change, cluster) {
-                woken.add(key);
-            }
-        });
-        self.run(queue, reconciler);
-    }
-
-    /// A controller whose queue is filled elsewhere.
-    pub(super) fn run<K, R>(&mut self, queue: Queue<K>, reconciler: R)
-    where
-        K: Ord + Clone + fmt::Debug + Send + Sync + 'static,
-        R: Reconciler<Key = K>,
-    {
-        let stop = self.stop.clone();
-        self.watch_over(queue.vital());
-        self.task(queue.name(), queue.run(Arc::new(reconciler), stop));
-    }
-
-    /// Has the watchdog look after something.
-    pub(super) fn watch_over(&self, vital: Vital) {
-        self.vitals.add(vital);
-    }
-
-    /// Any other task of a controller.
-    pub(super) fn task(&mut self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
-        let (begun, stop) = (self.begun.clone(), self.stop.clone());
-        self.tasks.spawn(name, async move {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = begun.cancelled() => {}
-            }
-            work.await;
-        });
-    }
-}
-
-/// Makes what each controller is given; its calls of the provider are counted under its name (surface §5.5).
-pub(super) struct Kits {
-    borders: Borders,
-    clock: SharedClock,
-    metrics: Arc<crate::telemetry::Metrics>,
-    /// Only with the gate NodeOverlay: without it the provider is not wrapped at all (scheduling 26-11).
-    overlays: Option<Arc<OverlayStore>>,
-}
-
-impl Kits {
-    pub(super) fn of(&self, controller: &'static str) -> Kit {
-        let bare: Arc<dyn Provider> = Arc::clone(&self.borders.provider) as Arc<dyn Provider>;
-        let inner = match &self.overlays {
-            Some(store) => Arc::new(Overlaid::new(bare, Arc::clone(store))),
-            None => bare,
-        };
-        let provider = Observed::new(inner, self.metrics.cloudprovider.clone(), controller);
-        Kit {
-            cluster: self.borders.cluster.clone(),
-            writer: self.borders.writer.clone(),
-            recorder: self.borders.recorder.clone(),
-            provider: Arc::new(provider),
-            clock: Arc::clone(&self.clock),
-            metrics: Arc::clone(&self.metrics),
-        }
-    }
-}
 
 /// Starts every controller.
 pub(super) fn start(starter: &mut Starter<'_>, options: &Options, clock: &SharedClock, seed: u64) {
-    let borders = starter.borders;
-    let kits = Kits {
-        borders: borders.clone(),
-        clock: Arc::clone(clock),
-        metrics: Arc::new(borders.metrics.clone()),
-        overlays: options.gates.node_overlay.then(Arc::default),
-    };
+    let kits = Kits::new(starter.borders, clock, options.gates.node_overlay.then(Arc::default));
     let cores = usize::try_from(options.cpu_requests.div_ceil(1000)).unwrap_or(1);
     provider(starter, options, clock);
     nodepools(starter, &kits);
@@ -252,7 +124,7 @@ fn nodepools(starter: &mut Starter<'_>, kits: &Kits) {
 /// What corrects instance types, while its gate is on.
 fn overlays(starter: &mut Starter<'_>, kits: &Kits) {
     let Some(store) = &kits.overlays else { return };
-    let bare = Arc::clone(&kits.borders.provider) as Arc<dyn Provider>;
+    let bare = Arc::clone(&starter.borders.provider) as Arc<dyn Provider>;
     let overlaying = Arc::new(Overlaying::new(kits.of(nodeoverlay::NAME), bare, Arc::clone(store)));
     let wake = Wake::new();
     let woken = wake.clone();

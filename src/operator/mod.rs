@@ -29,6 +29,7 @@ mod spot;
 pub mod spot_options;
 mod stand_by;
 mod start;
+mod starter;
 pub mod tasks;
 mod unread;
 pub mod wiring;

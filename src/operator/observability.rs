@@ -2,8 +2,8 @@
 //!
 //! Called once by [`controllers`](super::controllers). What describes single objects is left out with `DISABLE_CLUSTER_STATE_OBSERVABILITY`.
 
-use super::controllers::{Kits, Starter};
 use super::options::Options;
+use super::starter::{Kits, Starter};
 use crate::clock::SharedClock;
 use crate::cluster::{Kind, What};
 use crate::controllers::metrics::{

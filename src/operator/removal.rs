@@ -2,7 +2,8 @@
 //!
 //! Called once by [`controllers`](super::controllers).
 
-use super::controllers::{Kits, Starter, of_kind};
+use super::controllers::of_kind;
+use super::starter::{Kits, Starter};
 use crate::cluster::{Change, Cluster, Kind};
 use crate::controllers::disruption::{self, Commands, Execution};
 use crate::controllers::eviction::{Evictions, Evictor};

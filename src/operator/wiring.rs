@@ -14,6 +14,7 @@ use super::options::Options;
 use super::setup::Solving;
 use super::spot;
 use super::stand_by::{Moments, StandBy, Watching, look_for_kinds, until};
+use super::starter::Starter;
 use super::tasks::Tasks;
 use super::unread::Unread;
 use crate::api::RackspaceSpotNodeClass;
@@ -106,7 +107,7 @@ pub(super) fn wire(parts: &Parts, tasks: &mut Tasks, stop: &CancellationToken) -
 
     let vitals = Vitals::default();
     let begun = &moments.begun;
-    let mut starter = controllers::Starter::new(&borders, &mut unstarted.cluster, tasks, stop, begun, &vitals);
+    let mut starter = Starter::new(&borders, &mut unstarted.cluster, tasks, stop, begun, &vitals);
     controllers::start(&mut starter, &parts.options, &clock, parts.seed);
     let recorder = unstarted.recorder.under(leadership);
     tasks.spawn("event recorder", recorder.run(stop.clone()));
