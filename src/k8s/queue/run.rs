@@ -174,6 +174,12 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
             .depth
             .with_label_values(&[self.name(), self.name(), ""])
             .set(depth);
+        let delayed = i64::try_from(self.book().delayed()).unwrap_or(i64::MAX);
+        self.shared
+            .metrics
+            .delayed
+            .with_label_values(&[self.name()])
+            .set(delayed);
     }
 
     fn show_running(&self) {
@@ -328,14 +334,13 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
         let took = started.elapsed().as_secs_f64();
         metrics.work_seconds.with_label_values(&[name, name]).observe(took);
         metrics.reconcile_seconds.with_label_values(&[name]).observe(took);
+        if let Ok(Next::Done | Next::After(_)) = outcome {
+            self.book().settle(key);
+        }
         self.book().finish(key, Instant::now());
         let result = match outcome {
-            Ok(Next::Done) => {
-                self.book().forget(key);
-                ReconcileResult::Success
-            }
+            Ok(Next::Done) => ReconcileResult::Success,
             Ok(Next::After(pause)) => {
-                self.book().forget(key);
                 self.add_after(key.clone(), pause);
                 ReconcileResult::RequeueAfter
             }

@@ -277,6 +277,28 @@ async fn a_full_queue_refuses_and_counts() {
     assert_eq!(metrics.adds.with_label_values(&["test", "test"]).get(), 2);
 }
 
+// The expiry of a claim is 30 days away by default: keys of claims that were gone long before would fill the queue.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_gone_leaves_no_delayed_key_behind() {
+    let (queue, metrics) = queue(QueueSettings::new("test", 1));
+    let month = Duration::from_hours(30 * 24);
+    let probe = Probe::new(Duration::ZERO, move |_, run| {
+        Ok(if run == 1 { Next::After(month) } else { Next::Done })
+    });
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(queue.clone().run(Arc::clone(&probe), stop.clone()));
+    queue.add("a");
+    wait(10).await;
+    let delayed = metrics.delayed.with_label_values(&["test"]);
+    assert_eq!(delayed.get(), 1);
+    queue.add("a");
+    wait(10).await;
+    assert_eq!(delayed.get(), 0);
+    assert_eq!(queue.book().len(), 0);
+    stop.cancel();
+    task.await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_watchdog_can_see_the_oldest_work() {
     let (queue, _) = queue(QueueSettings::new("test", 2));

@@ -11,12 +11,20 @@ pub(super) struct Book<K> {
     ready: VecDeque<K>,
     /// When a key that is in `ready` was put there.
     waiting: BTreeMap<K, Instant>,
-    running: BTreeMap<K, Instant>,
+    running: BTreeMap<K, Work>,
     /// Keys that were added while they ran.
     again: BTreeSet<K>,
     due: BTreeMap<(Instant, u64), K>,
     due_of: BTreeMap<K, (Instant, u64)>,
     failures: BTreeMap<K, u32>,
+    tickets: u64,
+}
+
+/// The work on a key.
+#[derive(Debug, Clone, Copy)]
+struct Work {
+    since: Instant,
+    /// Delays up to this ticket are older than the work.
     tickets: u64,
 }
 
@@ -107,7 +115,11 @@ impl<K: Ord + Clone> Book<K> {
     pub(super) fn take(&mut self, now: Instant) -> Option<(K, Duration)> {
         let key = self.ready.pop_front()?;
         let since = self.waiting.remove(&key).unwrap_or(now);
-        self.running.insert(key.clone(), now);
+        let work = Work {
+            since: now,
+            tickets: self.tickets,
+        };
+        self.running.insert(key.clone(), work);
         Some((key, now.duration_since(since)))
     }
 
@@ -130,9 +142,26 @@ impl<K: Ord + Clone> Book<K> {
         self.failures.remove(key);
     }
 
+    /// The work on a key went well and says what comes next: a delay from before is over. Without this the key of an object that is gone would wait
+    /// for what had been its time, which may be a month away (a claim's expiry).
+    pub(super) fn settle(&mut self, key: &K) {
+        self.forget(key);
+        let Some(work) = self.running.get(key) else { return };
+        let older = self.due_of.get(key).filter(|(_, ticket)| *ticket <= work.tickets);
+        if let Some(ticket) = older.copied() {
+            self.due.remove(&ticket);
+            self.due_of.remove(key);
+        }
+    }
+
     /// Keys that wait for a worker.
     pub(super) fn depth(&self) -> usize {
         self.ready.len()
+    }
+
+    /// Keys whose time has not come.
+    pub(super) fn delayed(&self) -> usize {
+        self.due.len()
     }
 
     /// Keys that wait or are delayed.
@@ -151,7 +180,7 @@ impl<K: Ord + Clone> Book<K> {
 
     /// Since when each running key is worked on.
     pub(super) fn running_since(&self) -> impl Iterator<Item = Instant> {
-        self.running.values().copied()
+        self.running.values().map(|work| work.since)
     }
 }
 
@@ -201,6 +230,40 @@ mod tests {
         assert_eq!(book.promote(later(now, 4)), 0);
         assert_eq!(book.promote(later(now, 5)), 1);
         assert_eq!(book.next_due(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_went_well_ends_the_delay_from_before_it_and_not_one_from_meanwhile() {
+        let now = Instant::now();
+        let mut book = Book::new(10);
+        book.add_at("a", later(now, 1_000));
+        book.add("a", now);
+        book.take(now).unwrap();
+        book.settle(&"a");
+        book.finish(&"a", now);
+        assert_eq!(
+            (book.len(), book.next_due()),
+            (0, None),
+            "nothing is left of a key that is done"
+        );
+        book.add("a", now);
+        book.take(now).unwrap();
+        book.add_at("a", later(now, 7));
+        book.settle(&"a");
+        assert_eq!(book.next_due(), Some(later(now, 7)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_failed_leaves_the_delay_from_before_it() {
+        let now = Instant::now();
+        let mut book = Book::new(10);
+        book.add_at("a", later(now, 10));
+        book.add("a", now);
+        book.take(now).unwrap();
+        book.failed(&"a");
+        book.finish(&"a", now);
+        book.add_at("a", later(now, 60));
+        assert_eq!(book.next_due(), Some(later(now, 10)));
     }
 
     #[tokio::test(start_paused = true)]
