@@ -5,6 +5,7 @@ use super::Event;
 use crate::k8s::bucket::{Rate, TokenBucket};
 use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -16,42 +17,66 @@ const PER_OBJECT: Rate = Rate {
     per_second: 1.0 / 300.0,
     burst: 25,
 };
-/// Objects and messages that are remembered; the ones used longest ago are forgotten first.
+/// After this long without an Event an object may be told of as if it never had been: its bucket is full again. The API server has forgotten what was
+/// told of it for half of that time.
+const REFILLED: Duration = Duration::from_mins(25 * 5);
+/// Objects and messages that are remembered at most; the ones used longest ago are forgotten first.
 const REMEMBERED: usize = 4096;
 
-/// A map that forgets what was used longest ago.
+/// A map that forgets what was not used for a while, and what was used longest ago when there is too much.
 #[derive(Debug)]
 struct Recent<K, V> {
-    entries: BTreeMap<K, (u64, V)>,
-    order: BTreeMap<u64, K>,
+    entries: BTreeMap<Arc<K>, (u64, V)>,
+    order: BTreeMap<u64, (Arc<K>, Instant)>,
     uses: u64,
+    keeps: Duration,
 }
 
-impl<K, V> Default for Recent<K, V> {
-    fn default() -> Self {
+impl<K: Ord, V> Recent<K, V> {
+    fn keeping(keeps: Duration) -> Self {
         Self {
             entries: BTreeMap::new(),
             order: BTreeMap::new(),
             uses: 0,
+            keeps,
         }
     }
-}
 
-impl<K: Ord + Clone, V> Recent<K, V> {
-    fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
+    fn entry(&mut self, key: K, now: Instant, make: impl FnOnce() -> V) -> &mut V {
+        self.forget_before(now);
+        let known = self
+            .entries
+            .get_key_value(&key)
+            .map(|(known, (uses, _))| (Arc::clone(known), *uses));
+        let key = if let Some((key, last)) = known {
+            self.order.remove(&last);
+            key
+        } else {
+            if self.entries.len() >= REMEMBERED {
+                self.forget_oldest();
+            }
+            Arc::new(key)
+        };
         self.uses += 1;
         let uses = self.uses;
-        if !self.entries.contains_key(&key)
-            && self.entries.len() >= REMEMBERED
-            && let Some((_, oldest)) = self.order.pop_first()
+        self.order.insert(uses, (Arc::clone(&key), now));
+        let entry = self.entries.entry(key).or_insert_with(|| (uses, make()));
+        entry.0 = uses;
+        &mut entry.1
+    }
+
+    fn forget_before(&mut self, now: Instant) {
+        while let Some((_, (_, used))) = self.order.first_key_value()
+            && now.saturating_duration_since(*used) > self.keeps
         {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((_, (oldest, _))) = self.order.pop_first() {
             self.entries.remove(&oldest);
         }
-        let entry = self.entries.entry(key.clone()).or_insert_with(|| (uses, make()));
-        self.order.remove(&entry.0);
-        entry.0 = uses;
-        self.order.insert(uses, key);
-        &mut entry.1
     }
 }
 
@@ -81,40 +106,39 @@ pub(super) enum Step {
     Drop,
 }
 
-#[derive(Debug, Default)]
-struct Messages {
-    seen: BTreeSet<String>,
-    last: Option<Instant>,
-}
-
 /// What was sent lately.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Correlator {
     buckets: Recent<(super::Involved, String), TokenBucket>,
-    similar: Recent<Similar, Messages>,
+    /// The different messages since the last pause of a window.
+    similar: Recent<Similar, BTreeSet<String>>,
     sent: Recent<(Similar, String), Option<Sent>>,
+}
+
+impl Default for Correlator {
+    fn default() -> Self {
+        Self {
+            buckets: Recent::keeping(REFILLED),
+            similar: Recent::keeping(SIMILAR_WINDOW),
+            sent: Recent::keeping(REFILLED),
+        }
+    }
 }
 
 impl Correlator {
     /// What to send for this Event.
     pub(super) fn judge(&mut self, event: &Event, now: Instant) -> Step {
         let source = (event.involved.clone(), event.component.to_string());
-        if !self.buckets.entry(source, || TokenBucket::new(PER_OBJECT)).try_take() {
+        let bucket = self.buckets.entry(source, now, || TokenBucket::new(PER_OBJECT));
+        if !bucket.try_take() {
             return Step::Drop;
         }
         let similar: Similar = (event.involved.clone(), event.reason.to_string(), event.type_);
-        let messages = self.similar.entry(similar.clone(), Messages::default);
-        if messages
-            .last
-            .is_some_and(|last| now.duration_since(last) > SIMILAR_WINDOW)
-        {
-            messages.seen.clear();
-        }
-        messages.last = Some(now);
-        messages.seen.insert(event.message.clone());
-        let (key, message) = if messages.seen.len() > SIMILAR {
+        let messages = self.similar.entry(similar.clone(), now, BTreeSet::new);
+        messages.insert(event.message.clone());
+        let (key, message) = if messages.len() > SIMILAR {
             // One of the set is dropped so that it does not grow with each new message.
-            messages.seen.pop_first();
+            messages.pop_first();
             (
                 (similar, String::new()),
                 format!("(combined from similar events): {}", event.message),
@@ -122,7 +146,7 @@ impl Correlator {
         } else {
             ((similar, event.message.clone()), event.message.clone())
         };
-        match self.sent.entry(key.clone(), || None) {
+        match self.sent.entry(key.clone(), now, || None) {
             Some(sent) => Step::Count {
                 key,
                 message,
@@ -136,8 +160,8 @@ impl Correlator {
     }
 
     /// What was sent is there, under this name and count.
-    pub(super) fn remember(&mut self, key: (Similar, String), sent: Option<Sent>) {
-        *self.sent.entry(key, || None) = sent;
+    pub(super) fn remember(&mut self, key: (Similar, String), sent: Option<Sent>, now: Instant) {
+        *self.sent.entry(key, now, || None) = sent;
     }
 }
 
@@ -165,9 +189,9 @@ mod tests {
                 count: 1,
                 first: DateTime::UNIX_EPOCH,
             };
-            correlator.remember(key.clone(), Some(sent));
+            correlator.remember(key.clone(), Some(sent), Instant::now());
         } else if let Step::Count { key, sent, .. } = &step {
-            correlator.remember(key.clone(), Some(sent.clone()));
+            correlator.remember(key.clone(), Some(sent.clone()), Instant::now());
         }
         step
     }
@@ -240,5 +264,21 @@ mod tests {
         }
         assert_eq!(correlator.sent.entries.len(), REMEMBERED);
         assert_eq!(correlator.sent.order.len(), REMEMBERED);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn objects_that_nothing_happens_to_any_more_are_forgotten() {
+        let mut correlator = Correlator::default();
+        for number in 0..100 {
+            send(&mut correlator, &event(&number.to_string(), "m"));
+        }
+        tokio::time::sleep(REFILLED + Duration::from_secs(1)).await;
+        send(&mut correlator, &event("another", "m"));
+        let Correlator { buckets, similar, sent } = &correlator;
+        assert_eq!(
+            (buckets.entries.len(), similar.entries.len(), sent.entries.len()),
+            (1, 1, 1)
+        );
+        assert_eq!((buckets.order.len(), similar.order.len(), sent.order.len()), (1, 1, 1));
     }
 }

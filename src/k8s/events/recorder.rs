@@ -163,7 +163,7 @@ impl RecorderTask {
             Step::Drop => self.metrics.events_dropped.with_label_values(&["spam"]).inc(),
             Step::Create { key, message } => {
                 let sent = self.create(&event, &message, now).await;
-                self.correlator.remember(key, sent);
+                self.correlator.remember(key, sent, Instant::now());
             }
             Step::Count { key, message, sent } => {
                 let sent = match self.count(&event, &message, &sent, now).await {
@@ -172,7 +172,7 @@ impl RecorderTask {
                     Counted::Expired => self.create(&event, &message, now).await,
                     Counted::No => None,
                 };
-                self.correlator.remember(key, sent);
+                self.correlator.remember(key, sent, Instant::now());
             }
         }
     }
