@@ -156,6 +156,13 @@ fn overlays(starter: &mut Starter<'_>, kits: &Kits) {
 
 fn nodeclaims(starter: &mut Starter<'_>, kits: &Kits, cores: usize, orders: Arc<Orders>) {
     let health = Arc::new(RegistrationHealth::new(kits.of("nodepool.registrationhealth")));
+    // also a claim that went without its finalizer, which no controller saw through to its end
+    let ordered = Arc::clone(&orders);
+    starter.cluster.on_change(move |change, _| {
+        if change.kind == Kind::NodeClaim && change.what == What::Gone {
+            ordered.forget(&change.uid);
+        }
+    });
     let lifecycle = Lifecycle::new(kits.of("nodeclaim.lifecycle"), orders, Arc::clone(&health));
     // lifecycle 0.7
     let settings = QueueSettings::new("nodeclaim.lifecycle", workers_at(cores, 1000, 5000))

@@ -30,7 +30,7 @@ impl Orders {
 
     /// The provider accepted the order.
     pub fn accepted(&self, uid: &str, accepted: Accepted) {
-        self.with(uid, |memory| {
+        self.known(uid, |memory| {
             memory.accepted = Some(accepted);
             memory.outcome = CreateOutcome::Known;
         });
@@ -38,12 +38,12 @@ impl Orders {
 
     /// The provider answered that it will not do it: nothing was ordered.
     pub fn refused(&self, uid: &str) {
-        self.with(uid, |memory| memory.outcome = CreateOutcome::Known);
+        self.known(uid, |memory| memory.outcome = CreateOutcome::Known);
     }
 
     /// What was accepted, if it was in this process.
     pub fn details(&self, uid: &str) -> Option<Accepted> {
-        self.with(uid, |memory| memory.accepted.clone())
+        self.known(uid, |memory| memory.accepted.clone()).flatten()
     }
 
     /// The claim is gone.
@@ -56,7 +56,7 @@ impl Orders {
         let outcome = if claim.provider_id().is_some() {
             CreateOutcome::Known
         } else {
-            self.with(claim.uid(), |memory| memory.outcome)
+            self.known(claim.uid(), |memory| memory.outcome).unwrap_or_default()
         };
         MachineIdentity {
             claim_uid: claim.uid().to_owned(),
@@ -75,31 +75,36 @@ impl Orders {
 
     /// Turns the provider's answer into the facts of a launch; remembers since when a machine has been missing.
     pub fn facts(&self, claim: &NodeClaim, state: &MachineState, now: DateTime<Utc>) -> Machine {
-        let ordered = claim.provider_id().is_some();
-        self.with(claim.uid(), |memory| {
-            if *state != MachineState::Absent {
-                memory.missing_since = None;
+        if *state != MachineState::Absent {
+            self.known(claim.uid(), |memory| memory.missing_since = None);
+        }
+        match state {
+            MachineState::Unknown => Machine::Unreachable { says: None },
+            MachineState::Taken => Machine::Taken,
+            MachineState::Present { going_away: true, .. } => Machine::GoingAway,
+            MachineState::Present {
+                stage: Stage::Attached, ..
+            } => Machine::Attached,
+            MachineState::Present {
+                stage: Stage::Waiting { reason, message },
+                ..
+            } => Machine::Waiting {
+                reason: (*reason).to_owned(),
+                message: message.clone(),
+            },
+            MachineState::Absent if claim.provider_id().is_some() || self.details(claim.uid()).is_some() => {
+                Machine::Missing {
+                    since: self.with(claim.uid(), |memory| *memory.missing_since.get_or_insert(now)),
+                }
             }
-            match state {
-                MachineState::Unknown => Machine::Unreachable { says: None },
-                MachineState::Taken => Machine::Taken,
-                MachineState::Present { going_away: true, .. } => Machine::GoingAway,
-                MachineState::Present {
-                    stage: Stage::Attached, ..
-                } => Machine::Attached,
-                MachineState::Present {
-                    stage: Stage::Waiting { reason, message },
-                    ..
-                } => Machine::Waiting {
-                    reason: (*reason).to_owned(),
-                    message: message.clone(),
-                },
-                MachineState::Absent if ordered || memory.accepted.is_some() => Machine::Missing {
-                    since: *memory.missing_since.get_or_insert(now),
-                },
-                MachineState::Absent => Machine::NotOrdered,
-            }
-        })
+            MachineState::Absent => Machine::NotOrdered,
+        }
+    }
+
+    /// Works on what is remembered of a claim, if anything is: a question about a claim that is gone must leave nothing behind.
+    fn known<T>(&self, uid: &str, work: impl FnOnce(&mut Memory) -> T) -> Option<T> {
+        let mut orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        orders.get_mut(uid).map(work)
     }
 
     fn with<T>(&self, uid: &str, work: impl FnOnce(&mut Memory) -> T) -> T {
@@ -168,5 +173,19 @@ mod tests {
         assert_eq!(orders.identity(&claim).create_outcome, CreateOutcome::Unknown);
         orders.refused("u");
         assert_eq!(orders.identity(&claim).create_outcome, CreateOutcome::Known);
+    }
+
+    #[test]
+    fn of_a_claim_that_is_gone_nothing_is_remembered_whoever_asks_late() {
+        let orders = Orders::default();
+        orders.sending("u");
+        orders.facts(&claim(Some("rackspacespot://c/spot/u")), &MachineState::Absent, at(1));
+        orders.forget("u");
+        // a pass over its Node that began before, and the answer to an order
+        orders.identity(&claim(None));
+        orders.refused("u");
+        orders.facts(&claim(None), &MachineState::Unknown, at(2));
+        assert_eq!(orders.details("u"), None);
+        assert!(orders.0.lock().unwrap().is_empty());
     }
 }
