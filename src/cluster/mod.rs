@@ -15,6 +15,7 @@
 mod delta;
 pub mod entries;
 mod follow;
+mod graves;
 mod index;
 pub mod intern;
 mod ledger;

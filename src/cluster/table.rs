@@ -12,18 +12,17 @@
 //! | 30 s without any of these | in doubt: it is read |
 //! | the answer to that read | the answer holds |
 //!
-//! UIDs whose deletion was told stay gone: a late event or a stale list does not bring them back. Relies on nothing; [`Cluster`](super::Cluster) owns one per kind.
+//! UIDs whose deletion was told stay gone ([`Graves`]): a late event or a stale list does not bring them back. Relies on nothing else; [`Cluster`](super::Cluster) owns one per kind.
 
 use super::delta::Source;
+use super::graves::Graves;
 use super::object::{Entry, Key, Uid, Version};
 use chrono::{DateTime, TimeDelta, Utc};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// After this long without confirmation an assumption is read.
 pub const DOUBT_AFTER: TimeDelta = TimeDelta::seconds(30);
-/// This many UIDs that are gone are remembered per kind.
-const GRAVES: usize = 4096;
 
 /// Objects by key; a copy shares everything until one side changes.
 pub type Entries<T> = Arc<BTreeMap<Key, Arc<Entry<T>>>>;
@@ -50,8 +49,7 @@ pub struct Moved<T> {
 pub struct Table<T> {
     entries: Entries<T>,
     assumed: BTreeMap<Key, Assumed>,
-    graves: BTreeSet<Uid>,
-    grave_order: VecDeque<Uid>,
+    graves: Graves,
     /// Up to where each watch of this kind has told everything.
     frontier: BTreeMap<Source, Version>,
 }
@@ -61,8 +59,7 @@ impl<T> Default for Table<T> {
         Self {
             entries: Arc::default(),
             assumed: BTreeMap::new(),
-            graves: BTreeSet::new(),
-            grave_order: VecDeque::new(),
+            graves: Graves::default(),
             frontier: BTreeMap::new(),
         }
     }
@@ -88,7 +85,7 @@ impl<T> Table<T> {
     /// A watch told of this object.
     pub fn apply(&mut self, source: &Source, entry: Arc<Entry<T>>) -> Option<Moved<T>> {
         self.reach(source, entry.meta.version);
-        if self.is_buried(&entry.meta.uid) {
+        if self.graves.contains(&entry.meta.uid) {
             return None;
         }
         let known = self.entries.get(&entry.meta.key);
@@ -101,7 +98,7 @@ impl<T> Table<T> {
     /// A watch told that this UID is gone.
     pub fn delete(&mut self, source: &Source, key: &Key, uid: &Uid, version: Version) -> Option<Moved<T>> {
         self.reach(source, version);
-        self.bury(uid);
+        self.graves.bury(uid);
         self.take_if(key, uid)
     }
 
@@ -127,7 +124,7 @@ impl<T> Table<T> {
         for entry in listed {
             let key = entry.meta.key.clone();
             let confirmed = self.list_knows(&key, version, began) && self.assumed.remove(&key).is_some();
-            let (untold, shown) = (self.is_buried(&entry.meta.uid), entry.meta.version);
+            let (untold, shown) = (self.graves.contains(&entry.meta.uid), entry.meta.version);
             if confirmed && !untold {
                 // The list is newer than the write, so it holds whatever it shows.
                 moved.extend(self.confirm(entry));
@@ -154,7 +151,7 @@ impl<T> Table<T> {
     /// The API server answered one of our writes with this object.
     pub fn assume(&mut self, source: &Source, entry: Arc<Entry<T>>, now: DateTime<Utc>) -> Option<Moved<T>> {
         let meta = &entry.meta;
-        if self.is_buried(&meta.uid) {
+        if self.graves.contains(&meta.uid) {
             return None;
         }
         match self.entries.get(&meta.key) {
@@ -178,7 +175,7 @@ impl<T> Table<T> {
 
     /// The API server answered that this UID is gone.
     pub fn assume_gone(&mut self, key: &Key, uid: &Uid) -> Option<Moved<T>> {
-        self.bury(uid);
+        self.graves.bury(uid);
         self.take_if(key, uid)
     }
 
@@ -192,18 +189,18 @@ impl<T> Table<T> {
     ) -> Option<Moved<T>> {
         let in_doubt = self.assumed.get(key).is_some_and(|assumed| assumed.since <= began);
         match found {
-            Some(entry) if in_doubt && !self.is_buried(&entry.meta.uid) => self.confirm(entry),
+            Some(entry) if in_doubt && !self.graves.contains(&entry.meta.uid) => self.confirm(entry),
             // Not a watch: it tells nothing of other objects, so the frontier stays.
             Some(entry) => {
                 let known = self.entries.get(key);
                 let newer = known.is_none_or(|known| !entry.meta.version.is_older_than(known.meta.version));
-                let buried = self.is_buried(&entry.meta.uid);
+                let buried = self.graves.contains(&entry.meta.uid);
                 let passed = known.is_none() && self.has_reached(source, entry.meta.version);
                 (newer && !buried && !passed).then(|| self.put(entry))
             }
             None if in_doubt => {
                 let uid = self.entries.get(key).map(|known| Arc::clone(&known.meta.uid))?;
-                self.bury(&uid);
+                self.graves.bury(&uid);
                 self.take_if(key, &uid)
             }
             None => None,
@@ -216,6 +213,11 @@ impl<T> Table<T> {
             .iter()
             .filter(move |(_, assumed)| assumed.read_at <= now)
             .map(|(key, _)| key)
+    }
+
+    /// Time passes for what is gone.
+    pub fn age(&mut self, now: DateTime<Utc>) {
+        self.graves.age(now);
     }
 
     /// A doubt is being looked into; it comes up again if nothing is heard of it for as long.
@@ -325,24 +327,8 @@ impl<T> Table<T> {
             .get(&entry.meta.key)
             .map(|known| Arc::clone(&known.meta.uid));
         if let Some(uid) = known.filter(|uid| *uid != entry.meta.uid) {
-            self.bury(&uid);
+            self.graves.bury(&uid);
         }
-    }
-
-    fn bury(&mut self, uid: &Uid) {
-        if uid.is_empty() || !self.graves.insert(Arc::clone(uid)) {
-            return;
-        }
-        self.grave_order.push_back(Arc::clone(uid));
-        if self.grave_order.len() > GRAVES
-            && let Some(oldest) = self.grave_order.pop_front()
-        {
-            self.graves.remove(&oldest);
-        }
-    }
-
-    fn is_buried(&self, uid: &Uid) -> bool {
-        self.graves.contains(uid)
     }
 
     fn has_reached(&self, source: &Source, version: Version) -> bool {

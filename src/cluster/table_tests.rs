@@ -309,15 +309,6 @@ fn what_cannot_be_read_keeps_what_was_last_known_of_it() {
 }
 
 #[test]
-fn graves_are_bounded() {
-    let mut table = Words::default();
-    for number in 0..2 * GRAVES {
-        table.assume_gone(&key("x"), &number.to_string().into());
-    }
-    assert_eq!((table.graves.len(), table.grave_order.len()), (GRAVES, GRAVES));
-}
-
-#[test]
 fn a_list_of_one_class_kind_leaves_the_other_alone() {
     let (one, other) = (
         Source {

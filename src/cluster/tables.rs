@@ -181,6 +181,7 @@ impl Tables {
         for kind in ALL_KINDS {
             on_kind!(kind, T => {
                 let table = self.table_mut::<T>();
+                table.age(now);
                 let keys: Vec<_> = table.doubts(now).cloned().collect();
                 for key in keys {
                     table.postpone(&key, now);
