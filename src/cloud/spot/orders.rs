@@ -3,6 +3,8 @@
 //! The memory holds what the platform does not tell: that a server was attached before, and which; that a create was sent whose answer never came;
 //! that a deletion was asked for. [`judge`] is pure. After a restart the memory is empty and the claim's own record fills in. Called by the provider.
 
+mod tidying;
+
 use crate::cloud::provider::{
     AWAITING_SERVER_ASSIGNMENT, Attachment, CreateOutcome, MachineIdentity, MachineState, Stage,
 };

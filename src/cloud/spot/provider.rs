@@ -433,6 +433,7 @@ impl Provider for SpotProvider {
 
     async fn list(&self) -> Result<MachineList, CloudError> {
         let view = self.views.fresh().await.map_err(|error| shared_error(&error))?;
+        self.orders().tidy(&view);
         let mut machines: Vec<Machine> = view.pools.values().map(|pool| self.machine(pool)).collect();
         machines.sort_by(|a, b| (&a.claim_uid, a.capacity_type).cmp(&(&b.claim_uid, b.capacity_type)));
         Ok(MachineList {
