@@ -29,6 +29,14 @@ fn resident_kib() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
+fn tell(count: u64, machines: u64, what: &str) {
+    println!(
+        "{count:>8} {:>6}.{}  {what}",
+        count / machines,
+        count * 10 / machines % 10
+    );
+}
+
 #[test]
 fn memory_series_and_queues_level_off() {
     let days = std::env::var("SOAK_DAYS").map_or(DAYS, |days| days.parse().unwrap());
@@ -41,12 +49,30 @@ fn memory_series_and_queues_level_off() {
         life.operator_bytes / 1024,
         resident_kib()
     );
-    let bought = life.samples.last().unwrap().bought.max(1);
-    let kubernetes: u64 = life.traffic.kubernetes.values().sum();
-    let spot: u64 = life.traffic.spot.values().sum();
-    println!("{bought} machines; {kubernetes} requests to Kubernetes, {spot} to the platform");
-    for (what, count) in life.traffic.kubernetes.iter().chain(&life.traffic.spot) {
-        println!("{count:>8}  {what}");
+    if let Some(fresh) = life.fresh_bytes {
+        println!("a fresh operator gave {} KiB back after one more day", fresh / 1024);
+    }
+    let bought = life.samples.last().unwrap().bought;
+    let claims = life.traffic.kubernetes["POST nodeclaims"];
+    println!("{claims} claims, {bought} servers; requests, and for each claim from its beginning to its end:");
+    for (whose, requests) in [
+        ("Kubernetes", &life.traffic.kubernetes),
+        ("platform", &life.traffic.spot),
+    ] {
+        let is_write = |what: &str| {
+            !what.ends_with(" token") && ["POST", "PATCH", "DELETE"].iter().any(|verb| what.starts_with(verb))
+        };
+        let writes: u64 = requests
+            .iter()
+            .filter(|(what, _)| is_write(what))
+            .map(|(_, count)| count)
+            .sum();
+        let all: u64 = requests.values().sum();
+        tell(writes, claims, &format!("{whose}, writes"));
+        tell(all - writes, claims, &format!("{whose}, reads, watches and logins"));
+        for (what, count) in requests {
+            tell(*count, claims, &format!("  {what}"));
+        }
     }
     assert_eq!(life.problems, Vec::<String>::new());
     assert_eq!(life.samples.len(), usize::try_from(days).unwrap());

@@ -15,6 +15,7 @@ mod draw;
 mod foreign;
 mod inspector;
 mod journal;
+mod levels;
 mod mortal;
 mod node_pools;
 mod outcome;

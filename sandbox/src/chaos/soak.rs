@@ -1,15 +1,19 @@
 //! A long life: days of load waves, pre-emptions and faults in one run of one operator, and whether anything grows that should not.
 //!
-//! Once a day, at the same trough of the load, memory, metric series, queues and objects are counted. Called by `make soak` and by a short version in the
-//! tests; the caller brings the count of allocated bytes, since only a binary has an allocator.
+//! Once a day, at the same trough of the load, memory, metric series, queues and objects are counted. World and operator share one process, so in the end
+//! the operator is judged by itself: what its stop gives back may not be more than what the stop of a fresh one gives back after a day of the same load.
+//!
+//! Called by `make soak` and by a short version in the tests; the caller brings the count of allocated bytes, since only a binary has an allocator.
 
 use super::draw::Draw;
+use super::levels::{about_gone, growth, heavier, series, sum};
 use super::mortal::{Chair, Mortal, Settings, Traffic};
 use super::weather::{self, SpotSpell};
 use crate::api::{ApiFaults, ApiOptions, Fault, FaultRule};
 use crate::spot::{Control, FeedMode, Options};
 use crate::world::{World, WorldError, WorldOptions};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -18,8 +22,8 @@ use tokio::time::Instant;
 const HOUR: Duration = Duration::from_hours(1);
 /// Pods of each app at the peak; a wave of a day goes from none to this and back.
 const PEAK: u32 = 12;
-/// How much may grow between the first and the last third of the days, in parts of a hundred.
-const TOLERATED: u64 = 10;
+/// From so many days on a fresh operator is held against the old one: it lives a day more.
+const LONG: u32 = 3;
 
 /// What was counted at the end of a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +36,8 @@ pub struct Sample {
     pub series: u64,
     /// Keys that wait in the operator's queues.
     pub queued: u64,
+    /// Keys in its queues whose time has not come.
+    pub delayed: u64,
     /// Objects in the API server.
     pub objects: u64,
     /// Pools on the platform.
@@ -49,6 +55,8 @@ pub struct Soak {
     pub traffic: Traffic,
     /// What the operator's stop gave back of the allocated bytes.
     pub operator_bytes: u64,
+    /// The same of a fresh operator after one more day; none in a life too short to show more than the day itself.
+    pub fresh_bytes: Option<u64>,
     /// What went wrong.
     pub problems: Vec<String>,
 }
@@ -80,36 +88,84 @@ pub fn soak(seed: u64, days: u32, bytes: &dyn Fn() -> u64, say: &mut dyn FnMut(&
 }
 
 async fn live(seed: u64, days: u32, bytes: &dyn Fn() -> u64, say: &mut dyn FnMut(&Sample)) -> Result<Soak, SoakError> {
-    let world = world(seed).await?;
-    let mut operator = Mortal::start(&world, 1, &settings(), Chair::Alone)?;
-    let mut problems = Vec::new();
+    let mut life = Life {
+        world: world(seed).await?,
+        seed,
+        bytes,
+        problems: Vec::new(),
+    };
     let mut samples = Vec::new();
+    let mut operator = Mortal::start(&life.world, 1, &settings(), Chair::Alone)?;
     for day in 1..=days {
-        let today = live_a_day(&world, seed, day);
-        tokio::select! {
-            biased;
-            end = operator.ends() => {
-                problems.push(format!("the operator ended on day {day}: {end:?}"));
-                break;
-            }
-            () = today => {}
-        }
-        world.spot().with(crate::spot::Platform::close_ledger);
-        let sample = count(&world, &operator, day, bytes).await;
+        let Some(names) = life.day(&mut operator, day).await else {
+            break;
+        };
+        let sample = life.count(&operator, day, &names).await;
         say(&sample);
         samples.push(sample);
     }
-    let before = bytes();
-    let (traffic, wrong) = operator.stop().await;
-    problems.extend(wrong);
-    let operator_bytes = before.saturating_sub(bytes());
+    let (traffic, operator_bytes) = life.stop(operator).await;
+    let mut fresh_bytes = None;
+    if days >= LONG {
+        let mut fresh = Mortal::start(&life.world, 2, &settings(), Chair::Alone)?;
+        life.day(&mut fresh, days.saturating_add(1)).await;
+        fresh_bytes = Some(life.stop(fresh).await.1);
+    }
+    let mut problems = life.problems;
     problems.extend(growth(&samples));
+    problems.extend(fresh_bytes.and_then(|fresh| heavier(operator_bytes, fresh)));
     Ok(Soak {
         samples,
         traffic,
         operator_bytes,
+        fresh_bytes,
         problems,
     })
+}
+
+/// A world, and what is wrong with the operators in it.
+struct Life<'a> {
+    world: World,
+    seed: u64,
+    bytes: &'a dyn Fn() -> u64,
+    problems: Vec<String>,
+}
+
+impl Life<'_> {
+    /// Lives a day: the names that pods, nodes and claims had at noon, unless the operator ended.
+    async fn day(&mut self, operator: &mut Mortal, day: u32) -> Option<BTreeSet<String>> {
+        let today = live_a_day(&self.world, self.seed, day);
+        let names = tokio::select! {
+            biased;
+            end = operator.ends() => {
+                self.problems.push(format!("the operator ended on day {day}: {end:?}"));
+                None
+            }
+            names = today => Some(names),
+        };
+        if names.as_ref().is_some_and(BTreeSet::is_empty) {
+            self.problems.push(format!("nothing ran at noon of day {day}"));
+        }
+        self.world.spot().with(crate::spot::Platform::close_ledger);
+        names
+    }
+
+    /// Stops an operator: what it sent, and what its stop gave back.
+    async fn stop(&mut self, operator: Mortal) -> (Traffic, u64) {
+        let before = (self.bytes)();
+        let (traffic, wrong) = operator.stop().await;
+        self.problems.extend(wrong);
+        (traffic, before.saturating_sub((self.bytes)()))
+    }
+}
+
+/// What pods, nodes and claims are called now.
+fn names(world: &World) -> BTreeSet<String> {
+    let kinds = ["pods", "nodes", "nodeclaims.karpenter.sh"];
+    let objects = kinds.into_iter().flat_map(|kind| world.values(kind));
+    objects
+        .filter_map(|object| Some(object.pointer("/metadata/name")?.as_str()?.to_owned()))
+        .collect()
 }
 
 async fn world(seed: u64) -> Result<World, WorldError> {
@@ -159,8 +215,9 @@ fn deployment(name: &str, cpu: &str) -> Value {
                 "containers": [{"name": "main", "image": "app:1", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}]}}}})
 }
 
-/// Up by noon, down by midnight, with trouble in between.
-async fn live_a_day(world: &World, seed: u64, day: u32) {
+/// Up by noon, down by midnight, with trouble in between; yields the names of noon.
+async fn live_a_day(world: &World, seed: u64, day: u32) -> BTreeSet<String> {
+    let mut noon = BTreeSet::new();
     let mut draw = Draw::of(seed, &format!("day {day}"));
     let midnight = Instant::now();
     for hour in 1..=24_u32 {
@@ -172,7 +229,11 @@ async fn live_a_day(world: &World, seed: u64, day: u32) {
         }
         trouble(world, &mut draw, hour).await;
         tokio::time::sleep_until(midnight + HOUR * hour).await;
+        if hour == 12 {
+            noon = names(world);
+        }
     }
+    noon
 }
 
 /// At most one kind of trouble an hour, over before the next.
@@ -199,7 +260,7 @@ async fn trouble(world: &World, draw: &mut Draw, hour: u32) {
             ];
             world
                 .api()
-                .set_faults(weather::for_operators(&rules, &[super::mortal::user(1)]));
+                .set_faults(weather::for_operators(&rules, &[1, 2].map(super::mortal::user)));
             tokio::time::sleep(lasts).await;
             world.api().set_faults(ApiFaults::default());
         }
@@ -234,40 +295,33 @@ async fn trouble(world: &World, draw: &mut Draw, hour: u32) {
     }
 }
 
-async fn count(world: &World, operator: &Mortal, day: u32, bytes: &dyn Fn() -> u64) -> Sample {
-    let scrape = operator.scrape().await;
-    let series = scrape.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let depth = series.clone().filter(|line| line.starts_with("workqueue_depth"));
-    let queued = depth
-        .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
-        .sum::<f64>();
-    let objects = world
-        .api()
-        .inner
-        .core()
-        .store
-        .tables()
-        .map(|(_, table)| table.objects.len())
-        .sum::<usize>();
-    let bought = world.spot().with(|platform| platform.won());
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a small count, written as a float by Prometheus"
-    )]
-    let queued = queued as u64;
-    Sample {
-        day,
-        series: number(series.count()),
-        queued,
-        objects: number(objects),
-        pools: number(world.pools().len()),
-        bought,
-        // last: the scrape itself is not counted
-        bytes: {
-            drop(scrape);
-            bytes()
-        },
+impl Life<'_> {
+    /// Counts everything; `noon` are names of objects of which most are gone by now.
+    async fn count(&mut self, operator: &Mortal, day: u32, noon: &BTreeSet<String>) -> Sample {
+        let scrape = operator.scrape().await;
+        let present = names(&self.world);
+        let gone = noon.difference(&present).map(String::as_str).collect();
+        self.problems
+            .extend(about_gone(&scrape, &gone).map(|line| format!("day {day}: {line}")));
+        let objects = {
+            let store = self.world.api();
+            let core = store.inner.core();
+            core.store.tables().map(|(_, table)| table.objects.len()).sum::<usize>()
+        };
+        let mut sample = Sample {
+            day,
+            series: number(series(&scrape).count()),
+            queued: sum(&scrape, "workqueue_depth"),
+            delayed: sum(&scrape, "karpenter_workqueue_delayed"),
+            objects: number(objects),
+            pools: number(self.world.pools().len()),
+            bought: self.world.spot().with(|platform| platform.won()),
+            bytes: 0,
+        };
+        // last: what was made for counting is not counted
+        drop((scrape, present));
+        sample.bytes = (self.bytes)();
+        sample
     }
 }
 
@@ -275,71 +329,16 @@ fn number(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// What of a sample is looked at.
-type Measure = fn(&Sample) -> u64;
-
-/// What is larger at its most in the last third of the days than in the third before it.
-fn growth(samples: &[Sample]) -> Vec<String> {
-    let third = (samples.len() / 3).max(1);
-    let (before, last) = samples.split_at(samples.len().saturating_sub(third));
-    let before = before.get(before.len().saturating_sub(third)..).unwrap_or_default();
-    if before.is_empty() || last.is_empty() {
-        return Vec::new();
-    }
-    let counts: [(&str, Measure, u64); 4] = [
-        ("allocated bytes", |sample| sample.bytes, 256 << 10),
-        ("metric series", |sample| sample.series, 20),
-        ("queued keys", |sample| sample.queued, 5),
-        ("objects", |sample| sample.objects, 20),
-    ];
-    let most = |samples: &[Sample], of: Measure| samples.iter().map(of).max().unwrap_or_default();
-    let grown = counts.into_iter().filter_map(|(what, of, slack)| {
-        let (then, now) = (most(before, of), most(last, of));
-        let allowed = then.saturating_add(then / 100 * TOLERATED).saturating_add(slack);
-        (now > allowed).then(|| format!("{what} do not level off: {then} at most before, {now} in the end"))
-    });
-    grown.collect()
-}
-
 impl fmt::Display for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kib = self.bytes / 1024;
         write!(
             f,
-            "{:>4} {:>10} {:>8} {:>8} {:>8} {:>6} {:>8}",
-            self.day, kib, self.series, self.queued, self.objects, self.pools, self.bought
+            "{:>4} {:>10} {:>8} {:>8} {:>8} {:>8} {:>6} {:>8}",
+            self.day, kib, self.series, self.queued, self.delayed, self.objects, self.pools, self.bought
         )
     }
 }
 
 /// The heading of a table of samples.
-pub const HEADING: &str = " day  KiB in use   series   queued  objects  pools   bought";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn day(day: u32, bytes: u64, series: u64) -> Sample {
-        Sample {
-            day,
-            bytes,
-            series,
-            queued: 0,
-            objects: 100,
-            pools: 0,
-            bought: 0,
-        }
-    }
-
-    #[test]
-    fn what_levels_off_is_well_and_what_grows_is_told() {
-        let level: Vec<Sample> = (1..=9)
-            .map(|n| day(n, 50_000_000 + u64::from(n % 2) * 1_000_000, 800))
-            .collect();
-        assert_eq!(growth(&level), Vec::<String>::new());
-        let leak: Vec<Sample> = (1..=9).map(|n| day(n, u64::from(n) * 10_000_000, 800)).collect();
-        assert_eq!(growth(&leak).len(), 1, "{:?}", growth(&leak));
-        let series: Vec<Sample> = (1..=9).map(|n| day(n, 50_000_000, u64::from(n) * 100)).collect();
-        assert!(growth(&series)[0].contains("series"));
-    }
-}
+pub const HEADING: &str = " day  KiB in use   series   queued  delayed  objects  pools   bought";
