@@ -14,8 +14,8 @@ pub struct Pool<T: ?Sized> {
     until_sweep: usize,
 }
 
-/// A pool is swept when at least this many values came in since the last time.
-const SWEEP_AT_LEAST: usize = 1024;
+/// A pool is swept when at least this many values came in since the last time: of a small cluster so many dead ones stay, of a large one as many as live.
+const SWEEP_AT_LEAST: usize = 128;
 
 impl<T: ?Sized> Default for Pool<T> {
     fn default() -> Self {
