@@ -20,13 +20,16 @@ use std::sync::{Arc, OnceLock};
 /// Pods by key; copies share.
 pub type Pods = Arc<BTreeMap<Key, Arc<PodEntry>>>;
 
+/// The pods of a machine by key: what a machine holds is what the index holds, and a change makes it anew.
+pub(super) type BoundPods = Arc<[Arc<PodEntry>]>;
+
 type Name = Arc<str>;
 type Names = BTreeSet<Name>;
 
 /// The relations.
 #[derive(Debug, Default)]
 pub struct Index {
-    pods_by_node: BTreeMap<Name, BTreeMap<Key, Arc<PodEntry>>>,
+    pods_by_node: BTreeMap<Name, BoundPods>,
     pub(super) unbound: Pods,
     pub(super) daemons: Pods,
     pub(super) claims_by_uid: BTreeMap<Name, Name>,
@@ -49,7 +52,7 @@ impl Index {
     pub(super) fn drop_pod(&mut self, pod: &PodEntry) {
         if let Some(node) = pod.node() {
             if let Some(pods) = self.pods_by_node.get_mut(node) {
-                pods.remove(&pod.meta.key);
+                *pods = without(pods, &pod.meta.key).cloned().collect();
                 if pods.is_empty() {
                     self.pods_by_node.remove(node);
                 }
@@ -63,16 +66,16 @@ impl Index {
         if pod.is_terminal() {
             return;
         }
-        let key = pod.meta.key.clone();
-        match pod.node() {
-            Some(node) => {
-                self.pods_by_node
-                    .entry(node.into())
-                    .or_default()
-                    .insert(key, Arc::clone(pod));
+        match &pod.pod.standing.node {
+            Some(node) if !node.is_empty() => {
+                let pods = self.pods_by_node.entry(Arc::clone(node)).or_default();
+                let mut all: Vec<_> = without(pods, &pod.meta.key).cloned().collect();
+                let place = all.partition_point(|other| other.meta.key < pod.meta.key);
+                all.insert(place, Arc::clone(pod));
+                *pods = all.into();
             }
-            None => {
-                Arc::make_mut(&mut self.unbound).insert(key, Arc::clone(pod));
+            Some(_) | None => {
+                Arc::make_mut(&mut self.unbound).insert(pod.meta.key.clone(), Arc::clone(pod));
             }
         }
     }
@@ -93,6 +96,11 @@ impl Index {
             Arc::make_mut(&mut self.daemons).insert(set, Arc::clone(pod));
         }
     }
+}
+
+/// The pods but the one of this key.
+fn without<'a>(pods: &'a [Arc<PodEntry>], key: &'a Key) -> impl Iterator<Item = &'a Arc<PodEntry>> {
+    pods.iter().filter(move |pod| pod.meta.key != *key)
 }
 
 pub(super) fn add(map: &mut BTreeMap<Name, Names>, key: &str, name: &Name) {
@@ -162,7 +170,7 @@ impl Cluster {
         Some(StateNode {
             id: id.clone(),
             claim,
-            pods: bound.into_iter().flat_map(BTreeMap::values).map(Arc::clone).collect(),
+            pods: bound.cloned().unwrap_or_default(),
             planned: self.ledger.planned_on(id).cloned().collect(),
             marked: self.ledger.is_marked(id),
             nominated_until: self.ledger.nominated_until(id),

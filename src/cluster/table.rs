@@ -17,6 +17,7 @@
 use super::delta::Source;
 use super::graves::Graves;
 use super::object::{Entry, Key, Uid, Version};
+use super::ordered::Ordered;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 pub const DOUBT_AFTER: TimeDelta = TimeDelta::seconds(30);
 
 /// Objects by key; a copy shares everything until one side changes.
-pub type Entries<T> = Arc<BTreeMap<Key, Arc<Entry<T>>>>;
+pub type Entries<T> = Arc<Ordered<T>>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Assumed {
@@ -111,10 +112,8 @@ impl<T> Table<T> {
         listed: Vec<Arc<Entry<T>>>,
         unread: &BTreeSet<Key>,
     ) -> Vec<Moved<T>> {
-        let mut present: BTreeSet<Key> = listed.iter().map(|entry| entry.meta.key.clone()).collect();
-        present.extend(unread.iter().cloned());
         let mut moved = Vec::new();
-        for (key, known) in self.missing(source, &present) {
+        for (key, known) in self.missing(source, &listed, unread) {
             if self.list_knows(&key, version, began) {
                 moved.extend(self.take_if(&key, &known.meta.uid));
             } else {
@@ -276,7 +275,8 @@ impl<T> Table<T> {
     }
 
     /// What is known of a watch's objects that a list does not show.
-    fn missing(&self, source: &Source, present: &BTreeSet<Key>) -> Vec<(Key, Arc<Entry<T>>)> {
+    fn missing(&self, source: &Source, listed: &[Arc<Entry<T>>], unread: &BTreeSet<Key>) -> Vec<(Key, Arc<Entry<T>>)> {
+        let present: BTreeSet<&Key> = listed.iter().map(|entry| &entry.meta.key).chain(unread).collect();
         let known = self.entries.iter();
         let missing = known.filter(|(key, _)| source.covers(key) && !present.contains(*key));
         missing.map(|(key, entry)| (key.clone(), Arc::clone(entry))).collect()
@@ -298,7 +298,7 @@ impl<T> Table<T> {
     }
 
     fn put(&mut self, entry: Arc<Entry<T>>) -> Moved<T> {
-        let old = Arc::make_mut(&mut self.entries).insert(entry.meta.key.clone(), Arc::clone(&entry));
+        let old = Arc::make_mut(&mut self.entries).insert(Arc::clone(&entry));
         Moved { old, new: Some(entry) }
     }
 

@@ -93,16 +93,15 @@ pub(super) fn amount(name: &str, quantity: crate::resources::Quantity) -> f64 {
 mod tests {
     use super::*;
     use crate::cluster::Meta;
-    use std::collections::BTreeMap;
 
     fn entries(objects: &[(&str, &str, u8)]) -> Entries<u8> {
         let entry = |(name, uid, facts): &(&str, &str, u8)| {
             let mut meta = Meta::read(&kube::core::ObjectMeta::default());
             meta.key = Key::cluster(name);
             meta.uid = (*uid).into();
-            (meta.key.clone(), Arc::new(Entry { meta, facts: *facts }))
+            Arc::new(Entry { meta, facts: *facts })
         };
-        Arc::new(objects.iter().map(entry).collect::<BTreeMap<_, _>>())
+        Arc::new(objects.iter().map(entry).collect())
     }
 
     fn told(old: &Entries<u8>, new: &Entries<u8>) -> Vec<String> {
