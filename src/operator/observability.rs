@@ -56,8 +56,7 @@ fn objects(starter: &mut Starter<'_>, kits: &Kits, clock: &SharedClock) {
     let metrics = starter.borders.metrics.clone();
     let seen = SeenPods::default();
     starter.cluster.on_change(seen.trigger());
-    // a claim is made right after pods were found a place
-    let kinds = &[Kind::Pod, Kind::Node, Kind::NodeClaim];
+    let kinds = &[Kind::Pod, Kind::Node];
     follow(
         starter,
         "metrics.pod",

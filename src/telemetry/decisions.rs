@@ -5,7 +5,7 @@
 
 use super::{Histograms, SeriesStore};
 use chrono::{DateTime, Utc};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Entries at most; more pods are simply not measured.
@@ -25,20 +25,11 @@ pub enum Decision {
 pub struct PodDecisions {
     undecided: SeriesStore<2>,
     durations: Histograms<0>,
-    inner: Arc<Mutex<Inner>>,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    pods: BTreeMap<Box<str>, Times>,
-    /// UIDs of `pods` that were placed and that nobody has taken notice of.
-    lately: BTreeSet<Box<str>>,
+    pods: Arc<Mutex<BTreeMap<Box<str>, Times>>>,
 }
 
 #[derive(Debug)]
 struct Times {
-    namespace: Box<str>,
-    name: Box<str>,
     seen: DateTime<Utc>,
     decided: bool,
     placed: Option<DateTime<Utc>>,
@@ -50,19 +41,17 @@ impl PodDecisions {
         Self {
             undecided,
             durations,
-            inner: Arc::default(),
+            pods: Arc::default(),
         }
     }
 
     /// A pass begins that is about this pod.
     pub fn seen(&self, namespace: &str, name: &str, uid: &str, now: DateTime<Utc>) {
-        let pods = &mut self.lock().pods;
+        let mut pods = self.lock();
         if pods.contains_key(uid) || pods.len() >= LIMIT {
             return;
         }
         let times = Times {
-            namespace: namespace.into(),
-            name: name.into(),
             seen: now,
             decided: false,
             placed: None,
@@ -73,8 +62,8 @@ impl PodDecisions {
 
     /// A pass has decided about this pod.
     pub fn decided(&self, uid: &str, decision: Decision, now: DateTime<Utc>) {
-        let inner = &mut *self.lock();
-        let Some(times) = inner.pods.get_mut(uid) else { return };
+        let mut pods = self.lock();
+        let Some(times) = pods.get_mut(uid) else { return };
         if !times.decided {
             times.decided = true;
             self.undecided.remove(uid);
@@ -82,35 +71,23 @@ impl PodDecisions {
         }
         if decision == Decision::Placed && times.placed.is_none() {
             times.placed = Some(now);
-            inner.lately.insert(uid.into());
         }
-    }
-
-    /// Namespaces and names of the pods that were placed since the last call.
-    pub fn take_placed(&self) -> Vec<(Box<str>, Box<str>)> {
-        let inner = &mut *self.lock();
-        let lately = std::mem::take(&mut inner.lately);
-        let pods = lately.iter().filter_map(|uid| inner.pods.get(uid));
-        pods.map(|times| (times.namespace.clone(), times.name.clone()))
-            .collect()
     }
 
     /// When the pod was first found a place.
     pub fn placed(&self, uid: &str) -> Option<DateTime<Utc>> {
-        self.lock().pods.get(uid)?.placed
+        self.lock().get(uid)?.placed
     }
 
     /// The pod is gone, or nobody asks for it any more.
     pub fn forget(&self, uid: &str) {
-        let inner = &mut *self.lock();
-        inner.pods.remove(uid);
-        inner.lately.remove(uid);
+        self.lock().remove(uid);
         self.undecided.remove(uid);
     }
 
     /// How many pods are remembered.
     pub fn len(&self) -> usize {
-        self.lock().pods.len()
+        self.lock().len()
     }
 
     /// Whether no pod is remembered.
@@ -118,9 +95,9 @@ impl PodDecisions {
         self.len() == 0
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Times>> {
         // Each entry is right by itself, whatever a panicking thread was doing to another.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -150,8 +127,6 @@ mod tests {
         decisions.decided("u", Decision::Placed, at(9));
         decisions.decided("u", Decision::Placed, at(30));
         assert_eq!(decisions.placed("u"), Some(at(9)));
-        assert_eq!(decisions.take_placed(), [("ns".into(), "p".into())]);
-        assert!(decisions.take_placed().is_empty());
         assert_eq!(decisions.durations.count([]), 1);
         assert!(decisions.undecided.is_empty());
     }

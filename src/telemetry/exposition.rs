@@ -71,6 +71,13 @@ pub trait Family: Debug + Send + Sync {
     /// Appends header and samples, or nothing when there are no samples.
     fn write(&self, out: &mut String, now: DateTime<Utc>);
 
+    /// The same text, for families that are too large to be written at once; what is yielded is not empty but in a family without samples.
+    fn parts(&self, now: DateTime<Utc>) -> Box<dyn Iterator<Item = String> + Send> {
+        let mut text = String::new();
+        self.write(&mut text, now);
+        Box::new(std::iter::once(text))
+    }
+
     /// Name of the family and how many objects it had no room for, if any.
     fn refused(&self) -> Option<(&str, u64)> {
         None
@@ -115,13 +122,22 @@ impl Exposition {
 
     /// The text of a scrape. `now` ends the sliding window of the summaries.
     pub fn render(&self, now: DateTime<Utc>) -> Result<String, prometheus::Error> {
-        let mut out = TextEncoder::new().encode_to_string(&self.registry.gather())?;
+        Ok(self.parts(now)?.collect())
+    }
+
+    /// The text of a scrape in parts, none of them empty, each made when it is asked for: with thousands of nodes and pods the whole is larger than
+    /// what it is made of.
+    pub fn parts(
+        &self,
+        now: DateTime<Utc>,
+    ) -> Result<impl Iterator<Item = String> + Send + 'static, prometheus::Error> {
+        let gathered = TextEncoder::new().encode_to_string(&self.registry.gather())?;
         let families = self.lock().families.clone();
-        for family in &families {
-            family.write(&mut out, now);
-        }
-        write_refused(&mut out, &families);
-        Ok(out)
+        let mut refused = String::new();
+        write_refused(&mut refused, &families);
+        let written = families.into_iter().flat_map(move |family| family.parts(now));
+        let all = std::iter::once(gathered).chain(written).chain([refused]);
+        Ok(all.filter(|part| !part.is_empty()))
     }
 
     /// Declares a family of counters.

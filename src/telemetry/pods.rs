@@ -6,7 +6,7 @@
 use super::buckets::DURATIONS;
 use super::decisions::PodDecisions;
 use super::pod_states::PodStates;
-use super::{Counters, DeclareError, Exposition, Histograms, SeriesStore, Summaries};
+use super::{Counters, DeclareError, Exposition, Histograms, Summaries};
 
 /// Labels of `karpenter_pods_state`, in the order in which values are given.
 pub const POD_STATE_LABELS: [&str; 12] = [
@@ -27,24 +27,17 @@ pub const POD_STATE_LABELS: [&str; 12] = [
 /// What is counted of pods.
 #[derive(Debug, Clone)]
 pub struct PodMetrics {
-    /// [`POD_STATE_LABELS`]; 1 for every pod.
+    /// [`POD_STATE_LABELS`]; 1 for every pod. And how long pods wait (labels `name`, `namespace`): for a node and until they are Ready, since they were
+    /// created and since a place was found for them.
     pub state: PodStates,
     /// No labels; creation to Ready of pods that were seen pending. A summary (surface T8).
     pub startup_seconds: Summaries<0>,
-    /// Labels `name`, `namespace`; age of a pod that is not Ready yet.
-    pub unstarted_seconds: SeriesStore<2>,
     /// No labels; creation to bound of pods that were seen pending.
     pub bound_seconds: Histograms<0>,
-    /// Labels `name`, `namespace`; age of a pod that is not bound yet.
-    pub unbound_seconds: SeriesStore<2>,
     /// No labels; from the first judgement as schedulable to Ready.
     pub provisioning_startup_seconds: Histograms<0>,
     /// No labels; from the first judgement as schedulable to bound.
     pub provisioning_bound_seconds: Histograms<0>,
-    /// Labels `name`, `namespace`; the running value of the startup.
-    pub provisioning_unstarted_seconds: SeriesStore<2>,
-    /// Labels `name`, `namespace`; the running value of the binding.
-    pub provisioning_unbound_seconds: SeriesStore<2>,
     /// Pods that passes were about; counts how long decisions take (no labels) and shows what is undecided (labels `name`, `namespace`).
     pub decisions: PodDecisions,
     /// Label `code`: the HTTP status, `200` on success.
@@ -56,7 +49,6 @@ pub struct PodMetrics {
 impl PodMetrics {
     /// Declares the families.
     pub fn new(exposition: &Exposition) -> Result<Self, DeclareError> {
-        let per_pod = |name: &str, help: &str| exposition.ages(name, help, ["name", "namespace"]);
         let durations = |name: &str, help: &str| exposition.histograms(name, help, [], DURATIONS);
         Ok(Self {
             state: PodStates::new(exposition),
@@ -65,18 +57,10 @@ impl PodMetrics {
                 "Time from the creation of a pod to Ready.",
                 [],
             ),
-            unstarted_seconds: per_pod(
-                "karpenter_pods_unstarted_time_seconds",
-                "Age of pods that are not Ready yet.",
-            ),
             bound_seconds: durations(
                 "karpenter_pods_bound_duration_seconds",
                 "Time from the creation of a pod to bound.",
             )?,
-            unbound_seconds: per_pod(
-                "karpenter_pods_unbound_time_seconds",
-                "Age of pods that are not bound yet.",
-            ),
             provisioning_startup_seconds: durations(
                 "karpenter_pods_provisioning_startup_duration_seconds",
                 "Time from judging a pod schedulable to Ready.",
@@ -85,18 +69,11 @@ impl PodMetrics {
                 "karpenter_pods_provisioning_bound_duration_seconds",
                 "Time from judging a pod schedulable to bound.",
             )?,
-            provisioning_unstarted_seconds: per_pod(
-                "karpenter_pods_provisioning_unstarted_time_seconds",
-                "Time since a pod that is not Ready yet was judged schedulable.",
-            ),
-            provisioning_unbound_seconds: per_pod(
-                "karpenter_pods_provisioning_unbound_time_seconds",
-                "Time since a pod that is not bound yet was judged schedulable.",
-            ),
             decisions: PodDecisions::new(
-                per_pod(
+                exposition.ages(
                     "karpenter_pods_provisioning_scheduling_undecided_time_seconds",
                     "Time since a pod without decision was first seen.",
+                    ["name", "namespace"],
                 ),
                 durations(
                     "karpenter_pods_scheduling_decision_duration_seconds",

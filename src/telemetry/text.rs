@@ -14,14 +14,20 @@ pub(super) fn header(out: &mut String, name: &str, help: &str, kind: &str) {
 
 /// Appends a label value, escaped.
 pub(super) fn escape(out: &mut String, value: &str) {
-    for character in value.chars() {
-        match character {
-            '\\' => out.push_str("\\\\"),
-            '"' => out.push_str("\\\""),
-            '\n' => out.push_str("\\n"),
-            other => out.push(other),
-        }
+    let mut rest = value;
+    // nearly all values have nothing to escape
+    while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'\\' | b'"' | b'\n')) {
+        let (plain, special) = rest.split_at(at);
+        out.push_str(plain);
+        let mut characters = special.chars();
+        out.push_str(match characters.next() {
+            Some('\\') => "\\\\",
+            Some('"') => "\\\"",
+            _ => "\\n",
+        });
+        rest = characters.as_str();
     }
+    out.push_str(rest);
 }
 
 /// Escaped label values joined by newlines, of which an escaped value has none.
@@ -43,7 +49,10 @@ pub(super) fn sample<'a>(out: &mut String, name: &str, labels: impl Iterator<Ite
     for (label, escaped) in labels {
         out.push(if opened { ',' } else { '{' });
         opened = true;
-        let _ = write!(out, "{label}=\"{escaped}\"");
+        out.push_str(label);
+        out.push_str("=\"");
+        out.push_str(escaped);
+        out.push('"');
     }
     if opened {
         out.push('}');

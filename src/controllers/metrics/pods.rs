@@ -2,15 +2,17 @@
 //!
 //! A pod's start is measured only if this process saw it waiting, so a restart does not count pods that have run for weeks. [`SeenPods`] takes that
 //! down in the cluster task, as soon as the pod appears; how long it took then follows from the pod's own conditions, however late they are looked at.
+//! What is shown of every pod is read from the objects that were looked at last, when somebody scrapes.
 
 use super::differences::{Difference, Follower, differences, seconds};
 use crate::api::labels;
 use crate::cluster::entries::{NodeEntry, NodeFacts, PodEntry, PodFacts};
-use crate::cluster::{Change, Cluster, Entries, Kind, Snapshot, Uid, What};
+use crate::cluster::{Change, Cluster, Entries, Key, Kind, Snapshot, Uid, What};
 use crate::scheduling::pod::Phase;
-use crate::telemetry::{NodeOfPods, PodMetrics, PodOwner, PodState};
+use crate::telemetry::{Awaited, NodeOfPods, PodDecisions, PodMetrics, PodOwner, PodState, PodWait, PodsOfMoment};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Pods that were seen waiting; cheap to clone.
@@ -26,6 +28,13 @@ struct Waiting {
 }
 
 impl Waiting {
+    fn of(&self, awaited: Awaited) -> &BTreeSet<Uid> {
+        match awaited {
+            Awaited::Binding => &self.unbound,
+            Awaited::Start => &self.unstarted,
+        }
+    }
+
     fn forget(&mut self, uid: &str) {
         self.unstarted.remove(uid);
         self.unbound.remove(uid);
@@ -71,7 +80,7 @@ impl SeenPods {
 pub struct PodFollower {
     metrics: PodMetrics,
     seen: SeenPods,
-    shown: Mutex<(Entries<PodFacts>, Entries<NodeFacts>)>,
+    shown: Mutex<Entries<PodFacts>>,
 }
 
 impl PodFollower {
@@ -84,25 +93,8 @@ impl PodFollower {
         }
     }
 
-    fn show(&self, pod: &PodEntry) {
-        let key = &pod.meta.key;
-        let state = PodState {
-            owner: pod.owners.first().map(|owner| PodOwner {
-                api_version: Arc::clone(&owner.api_version),
-                kind: Arc::clone(&owner.kind),
-                name: Arc::clone(&owner.name),
-            }),
-            node: pod.pod.standing.node.clone().filter(|name| !name.is_empty()),
-            phase: phase(pod.pod.standing.phase),
-            scheduled: pod.scheduled.is_some_and(|scheduled| scheduled.state),
-            ready: pod.ready.is_some_and(|ready| ready.state),
-        };
-        self.metrics.state.show(&key.scope, &key.name, state);
-        self.seen.look_at(pod);
-        self.measure(pod);
-    }
-
     fn measure(&self, pod: &PodEntry) {
+        self.seen.look_at(pod);
         // a start is the end of what is remembered of a pod
         self.binding(pod);
         self.start(pod);
@@ -110,24 +102,13 @@ impl PodFollower {
 
     /// How long the pod takes to be Ready.
     fn start(&self, pod: &PodEntry) {
-        let (uid, labels) = (&*pod.meta.uid, labels_of(pod));
-        if !self.seen.lock().unstarted.contains(uid) {
+        let uid = &*pod.meta.uid;
+        if awaits(pod, Awaited::Start) || !self.seen.lock().unstarted.contains(uid) {
             return;
         }
         let created = pod.meta.created;
         let placed = self.metrics.decisions.placed(uid);
         let ready = pod.ready.filter(|ready| ready.state).map(|ready| ready.since);
-        if ready.is_none() && !pod.is_terminal() {
-            if let Some(created) = created {
-                self.metrics.unstarted_seconds.set_since(uid, labels, created);
-            }
-            if let Some(placed) = placed {
-                self.metrics
-                    .provisioning_unstarted_seconds
-                    .set_since(uid, labels, placed);
-            }
-            return;
-        }
         if let Some(Some(ready)) = ready {
             if let Some(created) = created {
                 self.metrics.startup_seconds.observe([], seconds(created, ready), ready);
@@ -138,14 +119,14 @@ impl PodFollower {
                     .observe([], seconds(placed, ready));
             }
         }
-        self.forget_start(uid);
+        self.seen.lock().unstarted.remove(uid);
         self.metrics.decisions.forget(uid);
     }
 
     /// How long the pod takes to get a node.
     fn binding(&self, pod: &PodEntry) {
-        let (uid, labels) = (&*pod.meta.uid, labels_of(pod));
-        if !self.seen.lock().unbound.contains(uid) {
+        let uid = &*pod.meta.uid;
+        if awaits(pod, Awaited::Binding) || !self.seen.lock().unbound.contains(uid) {
             return;
         }
         let created = pod.meta.created;
@@ -154,15 +135,6 @@ impl PodFollower {
             .scheduled
             .filter(|scheduled| scheduled.state)
             .map(|scheduled| scheduled.since);
-        if bound.is_none() && pod.node().is_none() && !pod.is_terminal() {
-            if let Some(created) = created {
-                self.metrics.unbound_seconds.set_since(uid, labels, created);
-            }
-            if let Some(placed) = placed {
-                self.metrics.provisioning_unbound_seconds.set_since(uid, labels, placed);
-            }
-            return;
-        }
         if let Some(Some(bound)) = bound {
             if let Some(created) = created {
                 self.metrics.bound_seconds.observe([], seconds(created, bound));
@@ -173,66 +145,107 @@ impl PodFollower {
                     .observe([], seconds(placed, bound));
             }
         }
-        self.forget_binding(uid);
-    }
-
-    fn forget_start(&self, uid: &str) {
-        self.seen.lock().unstarted.remove(uid);
-        self.metrics.unstarted_seconds.remove(uid);
-        self.metrics.provisioning_unstarted_seconds.remove(uid);
-    }
-
-    fn forget_binding(&self, uid: &str) {
         self.seen.lock().unbound.remove(uid);
-        self.metrics.unbound_seconds.remove(uid);
-        self.metrics.provisioning_unbound_seconds.remove(uid);
-    }
-
-    fn gone(&self, pod: &PodEntry) {
-        self.metrics.state.remove(&pod.meta.key.scope, &pod.meta.key.name);
-        self.forget_start(&pod.meta.uid);
-        self.forget_binding(&pod.meta.uid);
-    }
-
-    fn show_node(&self, node: &NodeEntry) {
-        let label = |key: &str| node.label(key).unwrap_or_default().into();
-        let shown = NodeOfPods {
-            nodepool: label(labels::NODEPOOL),
-            zone: label(labels::ZONE),
-            arch: label(labels::ARCH),
-            capacity_type: label(labels::CAPACITY_TYPE),
-            instance_type: label(labels::INSTANCE_TYPE),
-        };
-        self.metrics.state.show_node(node.name(), shown);
     }
 }
 
 impl Follower for PodFollower {
     fn follow(&self, snapshot: &Snapshot, _now: DateTime<Utc>) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        for difference in differences(&shown.1, &snapshot.objects.nodes) {
+        for difference in differences(&shown, &snapshot.objects.pods) {
             match difference {
-                Difference::Appeared(node) | Difference::Changed { new: node, .. } => self.show_node(node),
-                Difference::Gone(node) => self.metrics.state.remove_node(node.name()),
+                Difference::Appeared(pod) | Difference::Changed { new: pod, .. } => self.measure(pod),
+                Difference::Gone(pod) => self.seen.lock().forget(&pod.meta.uid),
             }
         }
-        for difference in differences(&shown.0, &snapshot.objects.pods) {
-            match difference {
-                Difference::Appeared(pod) | Difference::Changed { new: pod, .. } => self.show(pod),
-                Difference::Gone(pod) => self.gone(pod),
-            }
-        }
-        for (namespace, name) in self.metrics.decisions.take_placed() {
-            if let Some(pod) = snapshot.pod(&namespace, &name) {
-                self.measure(pod);
-            }
-        }
-        *shown = (Arc::clone(&snapshot.objects.pods), Arc::clone(&snapshot.objects.nodes));
+        *shown = Arc::clone(&snapshot.objects.pods);
+        self.metrics.state.show(Arc::new(Moment {
+            pods: Arc::clone(&snapshot.objects.pods),
+            nodes: Arc::clone(&snapshot.objects.nodes),
+            seen: self.seen.clone(),
+            decisions: self.metrics.decisions.clone(),
+        }));
     }
 }
 
-fn labels_of(pod: &PodEntry) -> [&str; 2] {
-    [&pod.meta.key.name, &pod.meta.key.scope]
+/// The pods as they were looked at last, and the nodes, whose labels they show.
+#[derive(Debug)]
+struct Moment {
+    pods: Entries<PodFacts>,
+    nodes: Entries<NodeFacts>,
+    seen: SeenPods,
+    decisions: PodDecisions,
+}
+
+impl PodsOfMoment for Moment {
+    fn show_after(&self, last: Option<(&str, &str)>, show: &mut dyn FnMut(&PodState<'_>) -> ControlFlow<()>) {
+        // No object has an empty name: everything comes after that.
+        let (namespace, name) = last.unwrap_or_default();
+        for pod in self.pods.after(&Key::namespaced(namespace, name)) {
+            if show(&self.state(pod)).is_break() {
+                return;
+            }
+        }
+    }
+
+    fn show_waiting(&self, awaited: Awaited, show: &mut dyn FnMut(&PodWait<'_>)) {
+        for pod in self.pods.values().filter(|pod| awaits(pod, awaited)) {
+            if self.seen.lock().of(awaited).contains(&pod.meta.uid) {
+                show(&PodWait {
+                    namespace: &pod.meta.key.scope,
+                    name: &pod.meta.key.name,
+                    created: pod.meta.created,
+                    placed: self.decisions.placed(&pod.meta.uid),
+                });
+            }
+        }
+    }
+}
+
+/// Whether the pod is still on its way there.
+fn awaits(pod: &PodEntry, awaited: Awaited) -> bool {
+    let there = match awaited {
+        Awaited::Binding => pod.node().is_some() || pod.scheduled.is_some_and(|scheduled| scheduled.state),
+        Awaited::Start => pod.ready.is_some_and(|ready| ready.state),
+    };
+    !there && !pod.is_terminal()
+}
+
+impl Moment {
+    fn state<'a>(&'a self, pod: &'a PodEntry) -> PodState<'a> {
+        let node = pod.pod.standing.node.as_ref().filter(|name| !name.is_empty());
+        let object = node.and_then(|name| {
+            self.nodes.get(&Key {
+                scope: Arc::default(),
+                name: Arc::clone(name),
+            })
+        });
+        PodState {
+            namespace: &pod.meta.key.scope,
+            name: &pod.meta.key.name,
+            owner: pod.owners.first().map(|owner| PodOwner {
+                api_version: &owner.api_version,
+                kind: &owner.kind,
+                name: &owner.name,
+            }),
+            node: node.map_or("", |name| name),
+            of_node: object.map(|node| of_node(node)).unwrap_or_default(),
+            phase: phase(pod.pod.standing.phase),
+            scheduled: pod.scheduled.is_some_and(|scheduled| scheduled.state),
+            ready: pod.ready.is_some_and(|ready| ready.state),
+        }
+    }
+}
+
+fn of_node(node: &NodeEntry) -> NodeOfPods<'_> {
+    let label = |key| node.label(key).unwrap_or_default();
+    NodeOfPods {
+        nodepool: label(labels::NODEPOOL),
+        zone: label(labels::ZONE),
+        arch: label(labels::ARCH),
+        capacity_type: label(labels::CAPACITY_TYPE),
+        instance_type: label(labels::INSTANCE_TYPE),
+    }
 }
 
 fn phase(phase: Phase) -> &'static str {

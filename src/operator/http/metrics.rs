@@ -1,12 +1,15 @@
-//! `GET /metrics`.
+//! `GET /metrics`, sent part by part as the client takes it.
 
 use crate::clock::SharedClock;
 use crate::telemetry::Exposition;
 use axum::Router;
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use futures::stream;
+use std::convert::Infallible;
 
 /// Serves the exposition.
 pub fn metrics_router(exposition: Exposition, clock: SharedClock) -> Router {
@@ -16,10 +19,10 @@ pub fn metrics_router(exposition: Exposition, clock: SharedClock) -> Router {
 }
 
 async fn scrape(State((exposition, clock)): State<(Exposition, SharedClock)>) -> Response {
-    match exposition.render(clock.now()) {
-        Ok(text) => (
+    match exposition.parts(clock.now()) {
+        Ok(parts) => (
             [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
-            text,
+            Body::from_stream(stream::iter(parts.map(Ok::<_, Infallible>))),
         )
             .into_response(),
         Err(error) => {
