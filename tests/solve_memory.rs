@@ -41,10 +41,10 @@ fn instance_type() -> Arc<InstanceType> {
 fn pod(at: usize, requests: ResourceList, constraints: Constraints) -> Arc<Pod> {
     let name = format!("pod-{at:05}");
     Arc::new(Pod {
-        uid: name.clone(),
-        namespace: "n".to_owned(),
+        uid: name.as_str().into(),
+        namespace: "n".into(),
         labels: Arc::new([("app".to_owned(), name.clone())].into()),
-        name,
+        name: name.into(),
         requests: Arc::new(requests.with(names::PODS, Quantity::units(1))),
         constraints: Arc::new(constraints),
         ..Pod::default()

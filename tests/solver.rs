@@ -34,7 +34,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 /// An answer as one value, everything in it.
 fn written(answer: &WhatIf) -> Value {
-    let uids = |pods: &[Arc<Pod>]| pods.iter().map(|pod| pod.uid.clone()).collect::<Vec<_>>();
+    let uids = |pods: &[Arc<Pod>]| pods.iter().map(|pod| pod.uid.to_string()).collect::<Vec<_>>();
     let results = &answer.results;
     let claims = results.new_claims.iter().map(|claim| {
         let types: Vec<&str> = claim.instance_types.iter().map(|kind| kind.name.as_str()).collect();
@@ -47,9 +47,9 @@ fn written(answer: &WhatIf) -> Value {
     json!({
         "claims": claims.collect::<Vec<_>>(),
         "existing": results.existing.iter().map(|place| json!([place.node, place.name, uids(&place.pods)])).collect::<Vec<_>>(),
-        "errors": errors.map(|error| json!([error.pod.uid, error.reason.to_string()])).collect::<Vec<_>>(),
+        "errors": errors.map(|error| json!([&*error.pod.uid, error.reason.to_string()])).collect::<Vec<_>>(),
         "undecided": uids(&results.undecided),
-        "uncertain": answer.uncertain.iter().map(|(pod, node)| json!([pod.uid, node])).collect::<Vec<_>>(),
+        "uncertain": answer.uncertain.iter().map(|(pod, node)| json!([&*pod.uid, node])).collect::<Vec<_>>(),
         "unusable": results.unusable_pools.iter().map(|pool| &pool.name).collect::<Vec<_>>(),
     })
 }

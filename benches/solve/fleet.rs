@@ -105,8 +105,8 @@ fn node(at: usize, templates: &[Pod]) -> Node {
 
 fn bound(number: usize, template: &Pod, node: &str) -> Arc<Pod> {
     Arc::new(Pod {
-        uid: format!("u-{number:06}"),
-        name: format!("p-{number:06}"),
+        uid: format!("u-{number:06}").into(),
+        name: format!("p-{number:06}").into(),
         standing: Standing {
             phase: Phase::Running,
             node: Some(node.into()),

@@ -73,7 +73,7 @@ fn a_daemon_set_is_shown_by_its_pod_with_the_templates_affinity_or_by_its_templa
     let snapshot = with([set("seen"), set("unseen"), daemon]);
     let daemons = snapshot.daemons_for_scheduling();
     assert_eq!(daemons.len(), 2);
-    assert_eq!(daemons[0].name, "seen-1");
+    assert_eq!(&*daemons[0].name, "seen-1");
     assert!(daemons[0].constraints.required_terms.is_empty());
     assert_eq!(
         daemons[1].requests.amount("cpu"),

@@ -75,8 +75,8 @@ impl<'a> Pass<'a> {
         movable: impl Iterator<Item = &'a Arc<Pod>>,
     ) -> Self {
         let mut symbols = Symbols::new(Arc::clone(&problem.well_known));
-        let excluded: FxHashSet<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
-        let movable = movable.filter(|pod| !excluded.contains(pod.uid.as_str())).cloned();
+        let excluded: FxHashSet<&str> = pods.iter().map(|pod| &*pod.uid).collect();
+        let movable = movable.filter(|pod| !excluded.contains(&*pod.uid)).cloned();
         let movable: Vec<Arc<Pod>> = movable.collect();
         let places = places(problem, &movable);
         let (usable, unusable, universe) = pools(problem, &options, &places, &mut symbols);
@@ -131,7 +131,7 @@ impl<'a> Pass<'a> {
             .filter(|(_, node)| node.object.is_some());
         let mut carriers: Vec<(usize, &Pod)> = known
             .flat_map(|(at, node)| node.pods.iter().map(move |pod| (at, pod.as_ref())))
-            .filter(|(_, pod)| !pod.constraints.anti_affinity.is_empty() && !excluded.contains(pod.uid.as_str()))
+            .filter(|(_, pod)| !pod.constraints.anti_affinity.is_empty() && !excluded.contains(&*pod.uid))
             .collect();
         // The tolerations that a group takes over are those of its first pod, whatever the order of the machines.
         carriers.sort_by(|(_, a), (_, b)| order_of(a).cmp(&order_of(b)));

@@ -59,7 +59,7 @@ impl From<&PodDisruptionBudget> for Budget {
 
 impl Budget {
     fn covers(&self, pod: &Pod) -> bool {
-        self.namespace == pod.namespace
+        *self.namespace == *pod.namespace
             && self
                 .selector
                 .as_ref()

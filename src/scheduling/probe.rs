@@ -53,7 +53,7 @@ impl<'p> Base<'p> {
                 None => pods.push(Arc::clone(pod)),
             }
         }
-        let pending: FxHashSet<&str> = problem.pods.iter().map(|pod| pod.uid.as_str()).collect();
+        let pending: FxHashSet<&str> = problem.pods.iter().map(|pod| &*pod.uid).collect();
         let staying = || {
             problem
                 .nodes
@@ -63,7 +63,7 @@ impl<'p> Base<'p> {
         };
         let movable = || {
             let bound = staying().flat_map(|(at, node)| node.pods.iter().map(move |pod| (at, pod)));
-            bound.filter(|(_, pod)| pod.standing.is_reschedulable() && !pending.contains(pod.uid.as_str()))
+            bound.filter(|(_, pod)| pod.standing.is_reschedulable() && !pending.contains(&*pod.uid))
         };
         let mut pass = Pass::prepare(problem, *options, &pods, movable().map(|(_, pod)| pod));
         for shape in 0..pass.shapes.len() {
@@ -75,10 +75,10 @@ impl<'p> Base<'p> {
         for shape in 0..pass.shapes.len() {
             pass.note_groups(shape);
         }
-        let node_of: FxHashMap<&str, usize> = movable().map(|(at, pod)| (pod.uid.as_str(), at)).collect();
+        let node_of: FxHashMap<&str, usize> = movable().map(|(at, pod)| (&*pod.uid, at)).collect();
         let mut homes = FxHashMap::default();
         for (at, pod) in pass.pods.iter().enumerate() {
-            if let Some((uid, node)) = node_of.get_key_value(pod.uid.as_str()) {
+            if let Some((uid, node)) = node_of.get_key_value(&*pod.uid) {
                 homes.insert(*uid, Home { pod: at, node: *node });
             }
         }
@@ -118,13 +118,13 @@ impl Probe<'_, '_> {
     pub fn ask(&mut self, leaving: &[usize], moved: &[Arc<Pod>], keep_going: &dyn Fn() -> bool) -> WhatIf {
         let base = self.base;
         let problem = base.pass.problem;
-        let known = moved.iter().filter(|pod| !base.pending.contains(pod.uid.as_str()));
+        let known = moved.iter().filter(|pod| !base.pending.contains(&*pod.uid));
         let (mut movers, mut errors) = (Vec::with_capacity(moved.len()), base.refused.clone());
         for pod in known {
             if let Some(reason) = refusal(pod, problem, &base.pass.options) {
                 let pod = Arc::clone(pod);
                 errors.push(PodError { pod, reason });
-            } else if let Some(home) = base.homes.get(pod.uid.as_str()) {
+            } else if let Some(home) = base.homes.get(&*pod.uid) {
                 movers.push(*home);
             } else {
                 return what_if(problem, leaving, moved, &base.pass.options, keep_going);

@@ -159,7 +159,7 @@ pub(super) fn group<'a>(
                 .map(|(name, quantity)| (name, quantity.nanos()))
                 .collect(),
             constraints: &pod.constraints,
-            volumes_of: (!pod.constraints.volume_claims.is_empty()).then_some(pod.name.as_str()),
+            volumes_of: (!pod.constraints.volume_claims.is_empty()).then_some(&*pod.name),
         };
         let number = *index.entry(likeness).or_insert_with(|| {
             shapes.push(shape(pod, problem, places, symbols));

@@ -144,7 +144,7 @@ impl Pass<'_> {
         let staying = self.existing.iter().enumerate();
         let staying: BTreeMap<usize, usize> = staying.map(|(at, machine)| (machine.node, at)).collect();
         let promised = self.asked.iter().filter_map(|pod| {
-            let node = promises.get(self.pods.get(*pod)?.uid.as_str())?;
+            let node = promises.get(self.pods.get(*pod)?.uid.as_ref())?;
             Some((*pod, *staying.get(node)?))
         });
         self.promised = promised.collect();
@@ -163,7 +163,7 @@ impl Pass<'_> {
                 size(shape, names::MEMORY).unwrap_or(0),
             );
             let waits = !self.promised.contains_key(at);
-            Some((waits, Reverse(amounts), pod.created, pod.uid.as_str(), *at))
+            Some((waits, Reverse(amounts), pod.created, &*pod.uid, *at))
         });
         let mut keyed: Vec<_> = keyed.collect();
         keyed.sort_unstable();
@@ -226,8 +226,8 @@ mod tests {
 
     fn pod(name: &str, millis: i64) -> Arc<Pod> {
         Arc::new(Pod {
-            uid: name.to_owned(),
-            name: name.to_owned(),
+            uid: name.into(),
+            name: name.into(),
             requests: Arc::new(amounts(millis, 1)),
             ..Pod::default()
         })
@@ -239,7 +239,7 @@ mod tests {
         let results = solve_promised(problem, &Options::default(), &promises, &|| true);
         let places = results.existing.iter();
         places
-            .flat_map(|place| place.pods.iter().map(|pod| (pod.name.clone(), place.name.clone())))
+            .flat_map(|place| place.pods.iter().map(|pod| (pod.name.to_string(), place.name.clone())))
             .collect()
     }
 

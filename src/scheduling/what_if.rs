@@ -39,10 +39,10 @@ pub fn what_if(
             });
         }
     }
-    let known: BTreeSet<&str> = problem.pods.iter().map(|pod| pod.uid.as_str()).collect();
+    let known: BTreeSet<&str> = problem.pods.iter().map(|pod| &*pod.uid).collect();
     asked
         .pods
-        .extend(moved.iter().filter(|pod| !known.contains(pod.uid.as_str())).cloned());
+        .extend(moved.iter().filter(|pod| !known.contains(&*pod.uid)).cloned());
     let results = solve(&asked, options, keep_going);
     let uncertain = uncertain(problem, &results, &deleted(problem));
     WhatIf { results, uncertain }
@@ -51,9 +51,7 @@ pub fn what_if(
 /// The UIDs of the pods of machines that are being deleted anyway.
 pub(super) fn deleted(problem: &Problem) -> FxHashSet<&str> {
     let leaving = problem.nodes.iter().filter(|node| node.fate == Fate::Leaves);
-    leaving
-        .flat_map(|node| node.pods.iter().map(|pod| pod.uid.as_str()))
-        .collect()
+    leaving.flat_map(|node| node.pods.iter().map(|pod| &*pod.uid)).collect()
 }
 
 /// The placements that cannot be counted on (scheduling 24-5).
@@ -65,7 +63,7 @@ pub(super) fn uncertain(problem: &Problem, results: &Results, deleted: &FxHashSe
             .is_some_and(|node| node.ownership == Ownership::Managed && node.readiness == Readiness::ComingUp)
     };
     let uncertain = results.existing.iter().filter(not_sure).flat_map(|place| {
-        let counted = place.pods.iter().filter(|pod| !deleted.contains(pod.uid.as_str()));
+        let counted = place.pods.iter().filter(|pod| !deleted.contains(&*pod.uid));
         counted.map(|pod| (Arc::clone(pod), place.name.clone()))
     });
     uncertain.collect()
@@ -82,8 +80,8 @@ mod tests {
             .with("cpu", Quantity::millis(millis))
             .with("pods", Quantity::units(1));
         Arc::new(Pod {
-            uid: name.to_owned(),
-            name: name.to_owned(),
+            uid: name.into(),
+            name: name.into(),
             requests: Arc::new(requests),
             ..Pod::default()
         })

@@ -29,7 +29,7 @@ pub struct Seat<'a> {
 pub fn complaints(problem: &Problem, results: &Results) -> Vec<String> {
     let mut found = Vec::new();
     each_once(problem, results, &mut found);
-    let moved: BTreeSet<&str> = problem.pods.iter().map(|pod| pod.uid.as_str()).collect();
+    let moved: BTreeSet<&str> = problem.pods.iter().map(|pod| &*pod.uid).collect();
     let mut seats = Vec::new();
     for (at, node) in problem.nodes.iter().enumerate() {
         let planned = results
@@ -45,11 +45,7 @@ pub fn complaints(problem: &Problem, results: &Results) -> Vec<String> {
             .collect();
         own.entry(labels::HOSTNAME.to_owned())
             .or_insert_with(|| BTreeSet::from([node.name.clone()]));
-        let there = node
-            .pods
-            .iter()
-            .filter(|pod| !moved.contains(pod.uid.as_str()))
-            .collect();
+        let there = node.pods.iter().filter(|pod| !moved.contains(&*pod.uid)).collect();
         let seat = Seat {
             name: node.name.clone(),
             shapes: vec![own],
@@ -100,15 +96,11 @@ fn each_once(problem: &Problem, results: &Results, found: &mut Vec<String>) {
         .chain(results.errors.iter().map(|e| &e.pod))
         .chain(&results.undecided)
     {
-        *times.entry(pod.uid.as_str()).or_default() += 1;
+        *times.entry(&*pod.uid).or_default() += 1;
     }
     for pod in &problem.pods {
-        if times.get(pod.uid.as_str()) != Some(&1) {
-            found.push(format!(
-                "{} is answered {:?} times",
-                pod.key(),
-                times.get(pod.uid.as_str())
-            ));
+        if times.get(&*pod.uid) != Some(&1) {
+            found.push(format!("{} is answered {:?} times", pod.key(), times.get(&*pod.uid)));
         }
     }
 }

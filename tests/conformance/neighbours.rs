@@ -25,13 +25,14 @@ fn selects(term: &PodTerm, carrier: &Pod, other: &Pod, problem: &Problem) -> boo
     let by_label = |selector: &Selector| {
         problem
             .namespaces
-            .get(&other.namespace)
+            .get(&*other.namespace)
             .is_some_and(|own| selector.matches(own))
     };
+    let named = || term.namespaces.iter().any(|name| **name == *other.namespace);
     let meant = match &term.namespace_selector {
-        Some(selector) => by_label(selector) || term.namespaces.contains(&other.namespace),
+        Some(selector) => by_label(selector) || named(),
         None if term.namespaces.is_empty() => other.namespace == carrier.namespace,
-        None => term.namespaces.contains(&other.namespace),
+        None => named(),
     };
     meant
         && term

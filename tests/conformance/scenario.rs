@@ -48,8 +48,8 @@ fn strings(value: Option<&Value>) -> Vec<&str> {
 
 /// The name by which answers call a pod.
 pub fn pod_name(pod: &Pod) -> String {
-    if pod.namespace == "default" {
-        pod.name.clone()
+    if &*pod.namespace == "default" {
+        pod.name.to_string()
     } else {
         format!("{}/{}", pod.namespace, pod.name)
     }
@@ -151,7 +151,7 @@ fn pods(scenario: &Value, now: DateTime<Utc>) -> Vec<Pod> {
         let pod: core::Pod = serde_json::from_value(entry.clone()).unwrap();
         let mut pod = Pod::from_api(&pod);
         if pod.uid.is_empty() {
-            pod.uid = pod.key();
+            pod.uid = pod.key().into();
         }
         if entry.pointer("/metadata/creationTimestamp").is_none() {
             pod.created = now;
@@ -209,7 +209,7 @@ fn daemons(scenario: &Value, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
         let owner = Some(("DaemonSet".into(), name.into()));
         let own = pods
             .iter()
-            .filter(|pod| pod.namespace == namespace && pod.standing.controller == owner);
+            .filter(|pod| *pod.namespace == *namespace && pod.standing.controller == owner);
         let newest = own.max_by_key(|pod| pod.created);
         result.extend(Pod::for_daemon_set(&set, newest.map(AsRef::as_ref)).map(Arc::new));
     }

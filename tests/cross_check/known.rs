@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The rule by which a refused placement was to be expected.
 pub fn rule(case: &Case, plan: &Plan, step: &Step, refusal: &str) -> Option<&'static str> {
     let uid = step.pod.metadata.uid.as_deref()?;
-    let pod = plan.problem.pods.iter().find(|pod| pod.uid == uid)?;
+    let pod = plan.problem.pods.iter().find(|pod| &*pod.uid == uid)?;
     if refusal.contains("pod topology spread constraints") {
         return spread(plan, pod);
     }
@@ -139,13 +139,14 @@ fn near_an_open_claim(plan: &Plan, pod: &Pod) -> bool {
 
 fn selects(problem: &Problem, term: &PodTerm, carrier: &Pod, other: &Pod) -> bool {
     let by_label = |selector: &karpenter::scheduling::Selector| {
-        let own = problem.namespaces.get(&other.namespace);
+        let own = problem.namespaces.get(&*other.namespace);
         own.is_some_and(|own| selector.matches(own))
     };
+    let named = || term.namespaces.iter().any(|name| **name == *other.namespace);
     let meant = match &term.namespace_selector {
-        Some(selector) => by_label(selector) || term.namespaces.contains(&other.namespace),
+        Some(selector) => by_label(selector) || named(),
         None if term.namespaces.is_empty() => other.namespace == carrier.namespace,
-        None => term.namespaces.contains(&other.namespace),
+        None => named(),
     };
     meant
         && term

@@ -30,11 +30,11 @@ pub fn seats(problem: &Problem, results: &Results) -> BTreeMap<String, String> {
     let mut seats = BTreeMap::new();
     for place in &results.existing {
         let name = &problem.nodes[place.node].name;
-        seats.extend(place.pods.iter().map(|pod| (pod.uid.clone(), name.clone())));
+        seats.extend(place.pods.iter().map(|pod| (pod.uid.to_string(), name.clone())));
     }
     for claim in &results.new_claims {
         let name = format!("new with {}", claim.pods[0].uid);
-        seats.extend(claim.pods.iter().map(|pod| (pod.uid.clone(), name.clone())));
+        seats.extend(claim.pods.iter().map(|pod| (pod.uid.to_string(), name.clone())));
     }
     seats
 }

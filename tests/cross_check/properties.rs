@@ -33,7 +33,7 @@ fn shuffled(problem: &Problem, dice: &mut Dice) -> Problem {
 fn told(problem: &Problem, results: &Results) -> Vec<String> {
     let claim = |claim: &NewClaim| {
         let types: Vec<&str> = claim.instance_types.iter().map(|kind| kind.name.as_str()).collect();
-        let pods: Vec<&str> = claim.pods.iter().map(|pod| pod.uid.as_str()).collect();
+        let pods: Vec<&str> = claim.pods.iter().map(|pod| &*pod.uid).collect();
         format!(
             "{} {pods:?} {types:?} {} {} {:?}",
             claim.pool,
@@ -182,8 +182,8 @@ fn a_solve_that_is_stopped_returns_what_it_has() {
             let told: BTreeSet<&str> = placed
                 .keys()
                 .map(String::as_str)
-                .chain(cut.errors.iter().map(|error| error.pod.uid.as_str()))
-                .chain(cut.undecided.iter().map(|pod| pod.uid.as_str()))
+                .chain(cut.errors.iter().map(|error| &*error.pod.uid))
+                .chain(cut.undecided.iter().map(|pod| &*pod.uid))
                 .collect();
             assert_eq!(told.len(), problem.pods.len());
             if stop_after == 0 {

@@ -233,7 +233,7 @@ impl Outcome {
     pub fn reason(&self, pod: &str) -> String {
         let errors = self.results.errors.iter();
         errors
-            .filter(|error| error.pod.name == pod)
+            .filter(|error| &*error.pod.name == pod)
             .map(|error| error.reason.to_string())
             .collect()
     }
@@ -308,7 +308,7 @@ impl World {
         for place in &results.existing {
             for pod in &place.pods {
                 self.bind(pod, place.node);
-                on.insert(pod.name.clone(), place.node);
+                on.insert(pod.name.to_string(), place.node);
             }
         }
         for claim in &results.new_claims {
@@ -317,7 +317,7 @@ impl World {
             let at = self.problem.nodes.len() - 1;
             for pod in &claim.pods {
                 self.bind(pod, at);
-                on.insert(pod.name.clone(), at);
+                on.insert(pod.name.to_string(), at);
             }
         }
         Outcome { results, on }

@@ -222,9 +222,9 @@ impl Choices<'_> {
 
     fn pod(&mut self, name: String) -> Arc<Pod> {
         Arc::new(Pod {
-            uid: name.clone(),
-            namespace: self.text(&["n", "m"]),
-            name,
+            uid: name.as_str().into(),
+            namespace: self.text(&["n", "m"]).into(),
+            name: name.into(),
             labels: Arc::new(self.labels()),
             requests: Arc::new(self.amounts().with(names::PODS, Quantity::units(1))),
             constraints: Arc::new(self.constraints()),

@@ -139,7 +139,7 @@ impl Reader {
             .and_then(|spec| spec.priority_class_name.as_deref())
             .filter(|name| !name.is_empty());
         let facts = PodFacts {
-            pod: Arc::new(self.placement(Pod::from_api(pod))),
+            pod: Arc::new(self.placement(&meta, Pod::from_api(pod))),
             owners: self.owners(pod.metadata.owner_references.as_deref().unwrap_or_default()),
             claims: self.claims(&meta.key.name, volumes),
             priority_class: priority_class.map(|name| self.word(name)),
@@ -168,8 +168,11 @@ impl Reader {
         }
     }
 
-    /// The same pod that holds what its siblings have in common together with them.
-    fn placement(&mut self, mut pod: Pod) -> Pod {
+    /// The same pod that holds what its siblings have in common together with them, and what the entry has too together with it.
+    fn placement(&mut self, meta: &Meta, mut pod: Pod) -> Pod {
+        pod.uid = Arc::clone(&meta.uid);
+        pod.namespace = Arc::clone(&meta.key.scope);
+        pod.name = Arc::clone(&meta.key.name);
         pod.labels = self.labels.share_own(hash_of(&*pod.labels), &pod.labels);
         pod.constraints = self.constraints.share_own(hash_of(&*pod.constraints), &pod.constraints);
         pod.requests = self.amounts(&pod.requests);

@@ -158,8 +158,11 @@ pub(super) fn is_ours(found: &NodeClaim, sent: &NodeClaim) -> bool {
 pub(super) fn plans(name: &str, pods: &[Arc<Pod>]) -> Vec<Plan> {
     let machine = MachineId::Claim(name.into());
     let plan = |pod: &Arc<Pod>| Plan {
-        pod: Key::namespaced(&pod.namespace, &pod.name),
-        uid: pod.uid.as_str().into(),
+        pod: Key {
+            scope: Arc::clone(&pod.namespace),
+            name: Arc::clone(&pod.name),
+        },
+        uid: Arc::clone(&pod.uid),
         machine: machine.clone(),
     };
     pods.iter().map(plan).collect()

@@ -129,7 +129,7 @@ impl Doubts {
     pub(super) fn held(&self) -> Held {
         let mut held = Held::default();
         for doubt in self.lock().values() {
-            held.pods.extend(doubt.claim.pods.iter().map(|pod| pod.uid.clone()));
+            held.pods.extend(doubt.claim.pods.iter().map(|pod| pod.uid.to_string()));
             held.claims.push(ClaimEntry::read(doubt.object.clone()));
         }
         held

@@ -154,9 +154,9 @@ fn involved(pod: &Pod) -> Involved {
     Involved {
         api_version: "v1".to_owned(),
         kind: "Pod".to_owned(),
-        namespace: pod.namespace.clone(),
-        name: pod.name.clone(),
-        uid: pod.uid.clone(),
+        namespace: pod.namespace.to_string(),
+        name: pod.name.to_string(),
+        uid: pod.uid.to_string(),
     }
 }
 
@@ -171,7 +171,7 @@ pub(super) fn nominated(pod: &Pod, claim: Option<&str>, node: Option<&str>) -> E
     .collect();
     let message = format!("Pod should schedule on: {}", parts.join(", "));
     Event::new(EventType::Normal, "Nominated", involved(pod), message)
-        .deduped_by([pod.uid.as_str()])
+        .deduped_by([&*pod.uid])
         .limited(Limit::NOMINATION)
 }
 
@@ -179,7 +179,7 @@ pub(super) fn nominated(pod: &Pod, claim: Option<&str>, node: Option<&str>) -> E
 fn failed_scheduling(pod: &Pod, text: &str) -> Event {
     let message = format!("Failed to schedule pod, {text}");
     Event::new(EventType::Warning, "FailedScheduling", involved(pod), message)
-        .deduped_by([pod.uid.as_str()])
+        .deduped_by([&*pod.uid])
         .within(Window::For(FAILED_WINDOW))
 }
 

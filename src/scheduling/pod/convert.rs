@@ -27,14 +27,15 @@ impl Pod {
 
     /// The pod that a template would make, not bound and not yet seen by anybody; a DaemonSet's stand-in (scheduling 12-1).
     pub fn from_parts(metadata: &ObjectMeta, spec: &PodSpec) -> Self {
-        let name = metadata.name.clone().unwrap_or_default();
+        let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
+        let name: Arc<str> = text(&metadata.name);
         let mut limits = requests::pod_limits(spec);
         let mut requests = requests::pod_requests(spec);
         requests.set(names::PODS, Quantity::units(1));
         limits.set(names::PODS, Quantity::units(1));
         Self {
-            uid: metadata.uid.clone().unwrap_or_default(),
-            namespace: metadata.namespace.clone().unwrap_or_default(),
+            uid: text(&metadata.uid),
+            namespace: text(&metadata.namespace),
             constraints: Arc::new(constraints(spec, &name)),
             name,
             labels: Arc::new(metadata.labels.clone().unwrap_or_default()),

@@ -10,11 +10,11 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default)]
 pub struct Pod {
     /// Its UID.
-    pub uid: String,
+    pub uid: Arc<str>,
     /// Its namespace.
-    pub namespace: String,
+    pub namespace: Arc<str>,
     /// Its name.
-    pub name: String,
+    pub name: Arc<str>,
     /// Its labels; selectors of other pods look at them.
     pub labels: Arc<BTreeMap<String, String>>,
     /// When it was created.

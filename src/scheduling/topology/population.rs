@@ -67,7 +67,7 @@ impl Population {
             let counted = node
                 .pods
                 .iter()
-                .filter(|pod| pod.standing.is_active() && !excluded.contains(pod.uid.as_str()));
+                .filter(|pod| pod.standing.is_active() && !excluded.contains(&*pod.uid));
             for pod in counted.filter(|_| node.object.is_some()) {
                 let labels: Labels<'_> = pod
                     .labels
