@@ -1,8 +1,9 @@
 //! How much memory the operator holds with 500 nodes and 15,000 pods (issue 3: below 64 MiB): the release binary as a process of its own, against
 //! an API server and a platform in this process.
 //!
-//! `make bench` builds the binary, runs this, and shows one line. `OPERATOR=FILE` names another binary. The memory is read when it has settled
-//! after `/readyz`; the most it ever took is shown too, since lists are larger than what is kept of them.
+//! `make bench` builds the binary, runs this, and shows what it found. `OPERATOR=FILE` names another binary. The memory is read when it has settled
+//! after `/readyz`; the most it ever took is shown too, since lists are larger than what is kept of them. Then the metrics are scraped, and the
+//! memory is read again when that has settled: what a scrape needs must not stay.
 
 #![allow(
     clippy::unwrap_used,
@@ -35,6 +36,8 @@ const PATIENCE: Duration = Duration::from_mins(3);
 /// After this long at rest, the allocator has given back what it does not need.
 const SETTLED: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often the metrics are scraped.
+const SCRAPES: usize = 10;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -47,13 +50,17 @@ async fn main() -> ExitCode {
     tokio::time::sleep(SETTLED).await;
     let (settled, most) = (resident(&operator, "VmRSS:"), resident(&operator, "VmHWM:"));
     let program = resident(&operator, "RssFile:");
+    let scrapes = scrape(&operator).await;
+    tokio::time::sleep(SETTLED).await;
+    let scraped = resident(&operator, "VmRSS:");
     operator.child.kill().await.unwrap();
     stop.cancel();
     println!(
         "{NODES} nodes, {PODS} pods: {at_ready:.1} MiB when ready, {most:.1} MiB at most; at rest {program:.1} MiB are the program itself"
     );
+    println!("{SCRAPES} scrapes: {scrapes}; {scraped:.1} MiB after them");
     println!("resident: {settled:.1} MiB (budget {BUDGET_MIB})");
-    if settled < BUDGET_MIB {
+    if settled.max(scraped) < BUDGET_MIB {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -116,10 +123,46 @@ fn fill(api: &ApiServer) {
     (0..PODS).map(objects::pod).for_each(with_status);
 }
 
-/// The operator, and where its probes are.
+/// The operator, and where its probes and metrics are.
 struct Operator {
     child: Child,
     health: u16,
+    metrics: u16,
+}
+
+/// What the scrapes were like.
+struct Scrapes {
+    bytes: usize,
+    /// From the first to the last byte of each, sorted.
+    took: Vec<Duration>,
+}
+
+impl std::fmt::Display for Scrapes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let millis = |place: usize| self.took[place].as_secs_f64() * 1e3;
+        write!(
+            f,
+            "{:.1} MB, {:.0} ms at the median, {:.0} ms at most",
+            self.bytes as f64 / 1e6,
+            millis(self.took.len() / 2),
+            millis(self.took.len() - 1)
+        )
+    }
+}
+
+/// Scrapes as often as it is said, and makes sure that every pod is in the text.
+async fn scrape(operator: &Operator) -> Scrapes {
+    let address = format!("http://127.0.0.1:{}/metrics", operator.metrics);
+    let (mut bytes, mut took) = (0, Vec::new());
+    for _ in 0..SCRAPES {
+        let began = std::time::Instant::now();
+        let text = reqwest::get(&address).await.unwrap().text().await.unwrap();
+        took.push(began.elapsed());
+        bytes = text.len();
+        assert_eq!(text.matches("karpenter_pods_state{").count(), PODS);
+    }
+    took.sort_unstable();
+    Scrapes { bytes, took }
 }
 
 async fn start(kubeconfig: &str, platform: &str) -> Operator {
@@ -131,10 +174,13 @@ async fn start(kubeconfig: &str, platform: &str) -> Operator {
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("kubeconfig");
     std::fs::write(&file, kubeconfig).unwrap();
-    let health = free_port().await;
+    let (health, metrics) = (free_port().await, free_port().await);
     let feed = format!("{platform}/percentiles.json");
     let child = Command::new(&binary)
-        .args(["--metrics-port=0", &format!("--health-probe-port={health}")])
+        .args([
+            format!("--metrics-port={metrics}"),
+            format!("--health-probe-port={health}"),
+        ])
         .env_clear()
         .env("KUBECONFIG", &file)
         .envs([
@@ -150,7 +196,7 @@ async fn start(kubeconfig: &str, platform: &str) -> Operator {
         .kill_on_drop(true)
         .spawn();
     let child = child.unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
-    Operator { child, health }
+    Operator { child, health, metrics }
 }
 
 /// A port that was free a moment ago.
