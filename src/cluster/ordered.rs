@@ -128,6 +128,7 @@ impl<T> Ordered<T> {
             self.blocks.remove(at);
         } else {
             self.join(at);
+            self.join(at.saturating_sub(1));
         }
         self.len = self.len.saturating_sub(1);
         Some(gone)
