@@ -132,7 +132,7 @@ struct Operator {
 
 /// What the scrapes were like.
 struct Scrapes {
-    bytes: usize,
+    bytes: u32,
     /// From the first to the last byte of each, sorted.
     took: Vec<Duration>,
 }
@@ -143,7 +143,7 @@ impl std::fmt::Display for Scrapes {
         write!(
             f,
             "{:.1} MB, {:.0} ms at the median, {:.0} ms at most",
-            self.bytes as f64 / 1e6,
+            f64::from(self.bytes) / 1e6,
             millis(self.took.len() / 2),
             millis(self.took.len() - 1)
         )
@@ -155,10 +155,10 @@ async fn scrape(operator: &Operator) -> Scrapes {
     let address = format!("http://127.0.0.1:{}/metrics", operator.metrics);
     let (mut bytes, mut took) = (0, Vec::new());
     for _ in 0..SCRAPES {
-        let began = std::time::Instant::now();
+        let began = tokio::time::Instant::now();
         let text = reqwest::get(&address).await.unwrap().text().await.unwrap();
         took.push(began.elapsed());
-        bytes = text.len();
+        bytes = u32::try_from(text.len()).unwrap();
         assert_eq!(text.matches("karpenter_pods_state{").count(), PODS);
     }
     took.sort_unstable();
