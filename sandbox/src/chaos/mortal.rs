@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -230,12 +230,20 @@ impl Mortal {
 
     /// Returns when the trap has sprung, or when the operator ended by itself.
     pub(super) async fn ends(&mut self) -> End {
+        let end = self.end().await;
+        end.unwrap_or_else(|| End::ByItself("nobody asked it to".into()))
+    }
+
+    /// Waits for its end; none is one without error.
+    async fn end(&mut self) -> Option<End> {
         tokio::select! {
             biased;
-            () = self.thread.fell.notified() => End::Killed,
+            () = self.thread.fell.notified() => Some(End::Killed),
             outcome = &mut self.task => match outcome {
-                Ok(Err(RunError::LeaseLost)) => End::LostLease,
-                outcome => End::ByItself(words(outcome)),
+                Ok(Ok(())) => None,
+                Ok(Err(RunError::LeaseLost)) => Some(End::LostLease),
+                Ok(Err(error)) => Some(End::ByItself(karpenter::telemetry::with_causes(&error))),
+                Err(error) => Some(End::ByItself(error.to_string())),
             },
         }
     }
@@ -250,15 +258,24 @@ impl Mortal {
         std::mem::take(&mut self.thread.lock().traffic)
     }
 
-    /// Asks it to stop; returns what it sent, and what is wrong with how it ended.
-    pub(super) async fn stop(self) -> (Traffic, Option<String>) {
+    /// Asks it to stop; returns what it sent, and how it ended otherwise than it was asked to.
+    pub(super) async fn ask_to_stop(mut self) -> (Traffic, Option<End>) {
         self.stop.cancel();
-        let wrong = match tokio::time::timeout(STOP_LIMIT, self.task).await {
-            Ok(Ok(Ok(()))) => None,
-            Ok(outcome) => Some(format!("the operator did not stop well: {}", words(outcome))),
-            Err(_) => Some(format!("the operator did not stop within {} s", STOP_LIMIT.as_secs())),
-        };
-        (std::mem::take(&mut self.thread.lock().traffic), wrong)
+        let end = tokio::time::timeout(STOP_LIMIT, self.end()).await;
+        let end = end.unwrap_or_else(|_| {
+            let limit = STOP_LIMIT.as_secs();
+            Some(End::ByItself(format!("it did not stop within {limit} s")))
+        });
+        (self.kill().await, end)
+    }
+
+    /// Asks it to stop where nothing keeps it from that; returns what it sent, and what is wrong with how it ended.
+    pub(super) async fn stop(self) -> (Traffic, Option<String>) {
+        let (traffic, end) = self.ask_to_stop().await;
+        (
+            traffic,
+            end.map(|end| format!("the operator did not stop well: {end:?}")),
+        )
     }
 }
 
@@ -271,14 +288,6 @@ pub(super) enum End {
     LostLease,
     /// By itself: a defect; in words.
     ByItself(String),
-}
-
-fn words(outcome: Result<Result<(), RunError>, JoinError>) -> String {
-    match outcome {
-        Ok(Ok(())) => "it ended although nobody asked it to".into(),
-        Ok(Err(error)) => karpenter::telemetry::with_causes(&error),
-        Err(error) => error.to_string(),
-    }
 }
 
 fn kube(world: &World, thread: &Arc<Thread>, user: &str) -> kube::Client {

@@ -4,6 +4,8 @@
 //! trouble: deeds at their instants ─▶ over: good weather, old prices ─▶ rest: everything bound or explained ─▶ zero: nothing left
 //! ```
 
+mod lives;
+
 use super::census::Census;
 use super::deeds::{self, After, Deed};
 use super::inspector::{Inspector, Sky};
@@ -29,13 +31,8 @@ const LOOK: Duration = Duration::from_secs(15);
 const REST_LIMIT: Duration = Duration::from_hours(5);
 /// How long it may take until nothing is left, from the wish.
 const ZERO_LIMIT: Duration = Duration::from_hours(2);
-/// The most operators one after the other.
-const MOST_OPERATORS: u32 = 20;
 /// How long after the death of its claim a pool may stay: five minutes of age, two rounds of the collector, and some.
 const GRACE: TimeDelta = TimeDelta::minutes(11);
-
-/// A lease that is lost so soon after bad weather was lost by it: ten seconds for renewing it, and some for ending.
-const LEASE_LASTS: Duration = Duration::from_secs(20);
 
 /// Something that is to happen at its instant.
 enum Step {
@@ -150,7 +147,11 @@ impl<'a> Trial<'a> {
         if !self.world.is_whole() {
             self.inspector.note("a part of the simulated world ended".into());
         }
+        // its last writes are judged as well
+        let weather = self.clear_since;
         self.stop().await;
+        self.clear_since = weather;
+        self.look();
         outcome.simulated = self.world.now() - self.started;
         outcome.claims = self.inspector.census().ever();
         outcome.operators = self.operators;
@@ -180,7 +181,7 @@ impl<'a> Trial<'a> {
             let next = step.min(self.next_look).min(until);
             tokio::select! {
                 biased;
-                end = ends(&mut self.operator) => self.operator_ended(end).await,
+                end = lives::end_of(&mut self.operator) => self.operator_ended(end).await,
                 () = tokio::time::sleep_until(next) => {
                     while let Some(step) = self.due() {
                         self.take(step).await;
@@ -233,7 +234,7 @@ impl<'a> Trial<'a> {
     async fn carry_out(&mut self, deed: &Deed) {
         match deed {
             Deed::Begin(Spell::Api(rules)) => {
-                let users: Vec<String> = (1..=MOST_OPERATORS).map(user).collect();
+                let users: Vec<String> = (1..=lives::MOST_OPERATORS).map(user).collect();
                 self.world.api().set_faults(for_operators(rules, &users));
                 (self.is_stormy, self.clear_since) = (true, None);
             }
@@ -244,13 +245,7 @@ impl<'a> Trial<'a> {
             Deed::Clear => self.clear(),
             Deed::Compact => self.world.api().compact(),
             Deed::Restart(away) => {
-                if let Some(operator) = self.operator.take() {
-                    self.clear_since = None;
-                    let (traffic, wrong) = operator.stop().await;
-                    self.traffic.add(&traffic);
-                    if let Some(words) = wrong {
-                        self.inspector.note(words);
-                    }
+                if self.stop().await {
                     self.put(Instant::now() + *away, Step::Revive);
                 }
             }
@@ -290,46 +285,6 @@ impl<'a> Trial<'a> {
         if self.operator.is_some() {
             self.clear_since = Some(Instant::now());
         }
-    }
-
-    async fn operator_ended(&mut self, end: End) {
-        let Some(operator) = self.operator.take() else { return };
-        let clear = self
-            .clear_since
-            .take()
-            .is_some_and(|since| since.elapsed() > LEASE_LASTS);
-        match end {
-            End::Killed => {
-                self.traffic.add(&operator.kill().await);
-                self.tell("the operator was killed");
-                self.put(Instant::now() + self.away, Step::Revive);
-            }
-            End::LostLease => {
-                self.tell("the operator lost its lease and ended");
-                if clear {
-                    self.inspector.note("the lease was lost in good weather".into());
-                }
-                self.put(Instant::now() + Duration::from_secs(10), Step::Revive);
-            }
-            End::ByItself(words) => {
-                self.tell(&format!("the operator ended by itself: {words}"));
-                self.inspector.note(format!("the operator ended by itself: {words}"));
-                self.put(Instant::now() + Duration::from_secs(10), Step::Revive);
-            }
-        }
-    }
-
-    fn revive(&mut self) {
-        if self.operator.is_some() || self.operators >= MOST_OPERATORS {
-            return;
-        }
-        self.operators = self.operators.saturating_add(1);
-        self.tell(&format!("operator {} starts", self.operators));
-        match Mortal::start(&self.world, self.operators, &self.plan.settings, self.plan.chair) {
-            Ok(operator) => self.operator = Some(operator),
-            Err(problem) => self.inspector.note(format!("the operator does not start: {problem}")),
-        }
-        self.clear_since = Some(Instant::now()).filter(|_| !self.is_stormy);
     }
 
     /// Faults are over, prices are as they were, and the operator runs.
@@ -410,23 +365,5 @@ impl<'a> Trial<'a> {
                 ));
             }
         }
-    }
-
-    async fn stop(&mut self) {
-        if let Some(operator) = self.operator.take() {
-            let (traffic, wrong) = operator.stop().await;
-            self.traffic.add(&traffic);
-            if let Some(words) = wrong {
-                self.inspector.note(words);
-            }
-        }
-        self.look();
-    }
-}
-
-async fn ends(operator: &mut Option<Mortal>) -> End {
-    match operator {
-        Some(operator) => operator.ends().await,
-        None => std::future::pending().await,
     }
 }
