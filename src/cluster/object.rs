@@ -81,6 +81,11 @@ impl Key {
         }
     }
 
+    /// The key of a NodeClass of this kind.
+    pub fn of_class(kind: &str, group: &str, name: &str) -> Self {
+        Self::namespaced(&format!("{kind}.{group}"), name)
+    }
+
     /// The key of a cluster-scoped object.
     pub fn cluster(name: &str) -> Self {
         Self {

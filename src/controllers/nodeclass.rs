@@ -7,11 +7,14 @@
 use crate::api::{Conditioned, RackspaceSpotNodeClass, conditions};
 use crate::cloud::spot::nodeclasses::percentile_of;
 use crate::cloud::spot::{Discovery, SpotError, SpotProvider};
+use crate::cluster::Key;
+use crate::k8s::cluster_task::ClusterHandle;
 use crate::k8s::events::{Event, EventType, Involved, Recorder};
 use crate::k8s::queue::{Next, ReconcileError, Reconciler};
 use crate::k8s::write::{Lock, Target, Writer};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use kube::Resource as _;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -85,6 +88,7 @@ pub fn decide(class: &RackspaceSpotNodeClass, found: &Found, now: DateTime<Utc>)
 /// The controller.
 pub struct NodeClassStatus {
     provider: Arc<SpotProvider>,
+    cluster: ClusterHandle,
     writer: Writer,
     recorder: Recorder,
     clock: crate::clock::SharedClock,
@@ -98,6 +102,7 @@ impl NodeClassStatus {
     /// A controller for the classes of this provider.
     pub fn new(
         provider: Arc<SpotProvider>,
+        cluster: ClusterHandle,
         writer: Writer,
         recorder: Recorder,
         clock: crate::clock::SharedClock,
@@ -105,6 +110,7 @@ impl NodeClassStatus {
     ) -> Self {
         Self {
             provider,
+            cluster,
             writer,
             recorder,
             clock,
@@ -112,6 +118,17 @@ impl NodeClassStatus {
             last: Mutex::new(None),
             unpriced: Mutex::default(),
         }
+    }
+
+    /// Whether the watch shows the class. An API server that lags behind may answer that it is not there; nobody would look again at what does not change,
+    /// and its machines would be unknown for good. When it goes, the watch tells.
+    async fn is_watched(&self, name: &str) -> Result<bool, ReconcileError> {
+        let snapshot = self.cluster.snapshot().await.map_err(ReconcileError::new)?;
+        let (kind, group) = (RackspaceSpotNodeClass::kind(&()), RackspaceSpotNodeClass::group(&()));
+        Ok(snapshot
+            .objects
+            .classes
+            .contains_key(&Key::of_class(&kind, &group, name)))
     }
 
     /// What is known of the platform, asked for again when it is old.
@@ -162,6 +179,9 @@ impl Reconciler for NodeClassStatus {
     async fn reconcile(&self, name: &String) -> Result<Next, ReconcileError> {
         let target = Target::named(name.as_str());
         let Some(class) = self.writer.look_up::<RackspaceSpotNodeClass>(&target).await? else {
+            if self.is_watched(name).await? {
+                return Ok(Next::After(RETRY));
+            }
             self.provider.node_classes().remove(name);
             self.told().remove(name);
             return Ok(Next::Done);

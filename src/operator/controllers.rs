@@ -53,6 +53,7 @@ fn provider(starter: &mut Starter<'_>, options: &Options, clock: &SharedClock) {
     let borders = starter.borders;
     let class = NodeClassStatus::new(
         Arc::clone(&borders.provider),
+        borders.cluster.clone(),
         borders.writer.clone(),
         borders.recorder.clone(),
         Arc::clone(clock),

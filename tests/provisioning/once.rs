@@ -88,6 +88,22 @@ async fn a_create_that_took_effect_while_reads_are_of_the_past_buys_once() {
     inside.end().await;
 }
 
+/// Seed 5667 of the bad days: the class was looked at while reads were of the past, and never again.
+#[tokio::test(start_paused = true)]
+async fn a_node_class_that_reads_of_the_past_do_not_show_serves_on() {
+    let inside = ready(5).await;
+    let classes = "rackspacespotnodeclasses.karpenter.rackspace.com";
+    let past = FaultRule::new(Fault::StaleRead { back: 1_000 }, 1.0);
+    inside.faults([past.verbs(&[Verb::Get]).resources(&[classes])]);
+    inside.world.pass(6 * MINUTE).await;
+    wants(&inside, 1).await;
+    inside.world.pass(30 * SECOND).await;
+    assert_eq!(inside.lives().len(), 1, "{:#?}", inside.lives());
+    inside.faults([]);
+    all_run(&inside, 1).await;
+    inside.end().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_create_that_never_arrived_is_sent_again_soon() {
     let inside = ready(3).await;

@@ -47,6 +47,46 @@ async fn a_node_whose_labels_are_wiped_while_it_goes_goes_all_the_same() {
     world.until("all is gone", 120, || world.is_gone("a", &uid)).await;
 }
 
+/// Seed 4986 of the bad days: somebody took the claim's finalizer away, and the platform the Node's labels.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_claim_is_gone_and_whose_labels_are_wiped_goes_all_the_same() {
+    let world = World::start().await;
+    machine(&world, &json!({})).await;
+    world.pod("p", "a", &protected()).await;
+    world.delete(KARPENTER, "NodeClaim", "", "a").await;
+    world.until("it is tainted", 10, || world.is_tainted("a")).await;
+    let freed = json!({ "metadata": { "finalizers": null } });
+    world.patch(KARPENTER, "NodeClaim", "", "a", freed).await;
+    assert!(world.claim("a").await.is_none());
+    // what says for which claim it was ordered is the platform's own
+    let wiped = json!({ "karpenter.rackspace.com/rackspacespotnodeclass": null, "karpenter.sh/nodepool": null,
+        "karpenter.sh/capacity-type": null });
+    let wiped = json!({ "metadata": { "labels": wiped } });
+    world.patch("v1", "Node", "", "a", wiped).await;
+    seconds(30).await;
+    world.delete("v1", "Pod", "default", "p").await;
+    let node_is_gone = async || world.node("a").await.is_none();
+    world.until("the node is gone", 120, node_is_gone).await;
+}
+
+/// lifecycle 0.4: another Karpenter may run beside this one.
+#[tokio::test(start_paused = true)]
+async fn a_node_of_another_provider_keeps_its_finalizer() {
+    let world = World::start().await;
+    let owner = |uid: &str| json!([{ "apiVersion": KARPENTER, "kind": "NodeClaim", "name": "theirs", "uid": uid }]);
+    let ours = json!({ "karpenter.rackspace.com/nodeclaim-uid": "u" });
+    for (name, labels, owners) in [("unlabelled", json!({}), owner("u")), ("of-others", ours, owner("v"))] {
+        let node = json!({ "metadata": { "name": name, "labels": labels, "finalizers": ["karpenter.sh/termination"], "ownerReferences": owners } });
+        world.create("v1", "Node", node).await;
+        world.delete("v1", "Node", "", name).await;
+    }
+    seconds(600).await;
+    for name in ["unlabelled", "of-others"] {
+        assert!(world.node(name).await.is_some(), "{name}");
+        assert!(!world.is_tainted(name).await, "{name}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn even_an_empty_node_is_drained_for_five_seconds() {
     let world = World::start().await;

@@ -7,7 +7,7 @@ use karpenter::cloud::Provider;
 use karpenter::cluster::Cluster;
 use karpenter::controllers::nodeclass::NodeClassStatus;
 use karpenter::k8s::client::{ApiClient, Limits};
-use karpenter::k8s::cluster_task::ClusterTask;
+use karpenter::k8s::cluster_task::{ClusterHandle, ClusterTask};
 use karpenter::k8s::events::{Recorder, RecorderTask};
 use karpenter::k8s::kinds::{WatchedKind, WatchedKinds};
 use karpenter::k8s::leadership::Leadership;
@@ -39,10 +39,11 @@ async fn a_class_becomes_ready_loses_it_with_its_token_and_gets_it_back() {
 
     let cloudspace = "sandbox".to_owned();
     let claim = world.claim(1, CLASS, "spot");
-    let (writer, recorder, _stop) = borders(&world, &server);
+    let (cluster, writer, recorder, _stop) = borders(&world, &server);
     let provider = Arc::new(world.provider);
     let controller = NodeClassStatus::new(
         Arc::clone(&provider),
+        cluster,
         writer,
         recorder,
         Arc::clone(&world.clock),
@@ -74,7 +75,7 @@ async fn a_class_becomes_ready_loses_it_with_its_token_and_gets_it_back() {
     assert!(classes.get("default").await.unwrap().is_ready());
 }
 
-fn borders(world: &World, server: &ApiServer) -> (Writer, Recorder, tokio_util::sync::DropGuard) {
+fn borders(world: &World, server: &ApiServer) -> (ClusterHandle, Writer, Recorder, tokio_util::sync::DropGuard) {
     let metrics = BorderMetrics::detached().unwrap();
     let limits = Limits { qps: 200.0, burst: 300 };
     let client = ApiClient::over(server.client(), limits, metrics.clone());
@@ -92,9 +93,9 @@ fn borders(world: &World, server: &ApiServer) -> (Writer, Recorder, tokio_util::
     let writer = Writer::new(
         client,
         Leadership::always(),
-        made.handle,
+        made.handle.clone(),
         kinds,
         Arc::clone(&world.clock),
     );
-    (writer, recorder, stop.drop_guard())
+    (made.handle, writer, recorder, stop.drop_guard())
 }

@@ -28,6 +28,8 @@ use crate::lifecycle::farewell;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource as _;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,12 +117,14 @@ impl NodeTermination {
 
     /// Whether the Node is ours (lifecycle 0.4).
     ///
-    /// Differs: a claim of ours proves it too. Upstream knows only the label, and that can be wiped while the Node goes (architecture §7.5); nobody
-    /// would then end its machine.
+    /// Differs: a claim of ours proves it too, and so does a claim that is gone if the Node names it as its owner and came from the pool that was ordered
+    /// for it. Upstream knows only the label, and that can be wiped while the Node goes (architecture §7.5); nobody would then end its machine.
     fn is_managed(&self, node: &NodeEntry, claim: Option<&Arc<ClaimEntry>>) -> bool {
         let kinds = self.kit.provider.node_class_kinds();
+        let ordered_for = self.kit.provider.claim_of_node(&node.labels);
         claim.is_some_and(|claim| claim.is_managed(kinds))
             || kinds.iter().any(|kind| node.label(&kind.label_key()).is_some())
+            || ordered_for.is_some_and(|uid| belongs_to(node, &uid))
     }
 
     /// Whether a complete answer says that there is no machine behind the Node (lifecycle 13.3). A machine that was taken is gone as well.
@@ -362,4 +366,10 @@ fn pods_of(snapshot: &Snapshot, node: &NodeEntry) -> Vec<Arc<PodEntry>> {
         .values()
         .filter(|pod| pod.node() == Some(node.name()) && !pod.is_terminal());
     here.map(Arc::clone).collect()
+}
+
+/// Whether the Node names the claim of this UID as its owner.
+fn belongs_to(node: &NodeEntry, uid: &str) -> bool {
+    let is_it = |owner: &OwnerReference| owner.kind == NodeClaim::kind(&()) && owner.uid == uid;
+    node.owners.iter().any(is_it)
 }

@@ -32,8 +32,8 @@ impl Readiness {
 /// The NodeClass that a pool names, if it is there.
 pub(super) fn class_of<'a>(snapshot: &'a Snapshot, pool: &NodePool) -> Option<&'a Arc<ClassEntry>> {
     let reference = &pool.spec.template.spec.node_class_ref;
-    let scope = format!("{}.{}", reference.kind, reference.group);
-    snapshot.objects.classes.get(&Key::namespaced(&scope, &reference.name))
+    let key = Key::of_class(&reference.kind, &reference.group, &reference.name);
+    snapshot.objects.classes.get(&key)
 }
 
 /// The class's own words. Differs: its roll-up names only the condition that is amiss; what that says is added, so that the pool tells what to do.
