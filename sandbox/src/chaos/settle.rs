@@ -65,6 +65,25 @@ fn lingering(world: &World) -> Vec<String> {
     })
 }
 
+/// Nodes of dead servers that nobody deletes but a person, since no controller holds them: a StatefulSet waits for the pods on them for ever, and keeps
+/// those on other nodes.
+pub(super) fn dead_nodes_for_people(world: &World) -> Vec<String> {
+    let dead = lingering(world);
+    let held = |node: &Value| {
+        node.pointer("/metadata/finalizers")
+            .and_then(Value::as_array)
+            .is_some_and(|all| !all.is_empty())
+    };
+    let nodes = world.values("nodes");
+    let free = nodes
+        .iter()
+        .filter(|node| !held(node))
+        .filter_map(|node| text(node, "/metadata/name"));
+    free.filter(|name| dead.iter().any(|dead| dead == name))
+        .map(str::to_owned)
+        .collect()
+}
+
 /// Pools of ours that nobody may delete but a person: no mark, no claim, told.
 pub(super) fn for_people(world: &World, foreign: &Foreign) -> Vec<String> {
     let reported = reported(world);

@@ -346,6 +346,10 @@ impl<'a> Trial<'a> {
         for target in plan.apps.iter().filter_map(|app| app.target.as_deref()) {
             wishes.push(self.world.scale(target, 0).await);
         }
+        for node in settle::dead_nodes_for_people(&self.world) {
+            self.tell(&format!("a person deletes the dead node {node}"));
+            wishes.push(self.world.delete(&format!("node/{node}")).await);
+        }
         for problem in wishes.into_iter().filter_map(Result::err) {
             self.inspector.note(format!("scaling to zero: {}", words(&problem)));
         }
