@@ -30,27 +30,18 @@ impl Orders {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::pool;
     use super::*;
     use crate::cloud::spot::types::Pool;
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeSet;
 
     fn view(began: Instant, pools: &[&str]) -> View {
         let pool = |uid: &&str| {
             let pool = Pool {
-                kind: PoolKind::Spot,
                 name: (*uid).into(),
-                cloudspace: "cs".into(),
-                server_class: "c".into(),
-                bid: None,
-                desired: 1,
-                custom_labels: BTreeMap::new(),
-                labels: BTreeMap::new(),
-                created: None,
-                deleting: false,
-                status: "Fulfilled".into(),
-                won: 1,
+                ..pool(PoolKind::Spot)
             };
-            ((PoolKind::Spot, pool.name.clone()), pool)
+            ((pool.kind, pool.name.clone()), pool)
         };
         View {
             began,
