@@ -57,6 +57,20 @@ pub struct BuildInfo<'a> {
     pub node_class_label: &'a str,
 }
 
+impl BuildInfo<'_> {
+    /// Of a process that nobody built for users: tests and benches. The class' label is any that Prometheus takes.
+    pub const fn unknown() -> Self {
+        Self {
+            version: "",
+            commit: "",
+            arch: "",
+            compiler: "",
+            node_class_kind: "class",
+            node_class_label: "class_label",
+        }
+    }
+}
+
 impl Metrics {
     /// Declares every family.
     pub fn new(exposition: &Exposition, build: BuildInfo<'_>) -> Result<Self, DeclareError> {

@@ -96,7 +96,7 @@ impl Provisioner {
             return Ok(());
         };
         let question = Arc::new(question);
-        let simulation = Simulation::begin(&self.kit, &question, [self.draw(), self.draw()]);
+        let simulation = Simulation::begin(&self.kit, &question, [self.draw(), self.draw()]).await?;
         let results = self.solve(&question).await?;
         simulation.end(&results);
         let took = started.elapsed();

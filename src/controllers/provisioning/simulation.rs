@@ -1,9 +1,11 @@
 //! What is shown of a simulation while it runs (surface §5.4), and of its pods (surface §5.3).
 
 use super::observe::Question;
+use crate::cluster::Snapshot;
 use crate::controllers::Kit;
+use crate::k8s::queue::ReconcileError;
 use crate::scheduling::{Pod, Results};
-use crate::telemetry::Decision;
+use crate::telemetry::{Decision, PodDecisions};
 use std::sync::Arc;
 
 const CONTROLLER: &str = "provisioner";
@@ -16,7 +18,7 @@ pub(super) struct Simulation<'k> {
 
 impl<'k> Simulation<'k> {
     /// It begins: from now on its pods count as looked at. `draws` make its id.
-    pub(super) fn begin(kit: &'k Kit, question: &Question, draws: [u64; 2]) -> Self {
+    pub(super) async fn begin(kit: &'k Kit, question: &Question, draws: [u64; 2]) -> Result<Self, ReconcileError> {
         let now = kit.now();
         tracing::debug!(
             "pending-pods" = question.pending,
@@ -24,18 +26,18 @@ impl<'k> Simulation<'k> {
             "computing scheduling decision for provisionable pod(s)"
         );
         let pending = question.problem.pods.iter().take(question.pending);
-        for pod in pending {
-            kit.metrics
-                .pods
-                .decisions
-                .seen(&pod.namespace, &pod.name, &pod.uid, now);
+        let decisions = &kit.metrics.pods.decisions;
+        for pod in pending.clone() {
+            decisions.seen(&pod.namespace, &pod.name, &pod.uid, now);
         }
+        let there = kit.cluster.snapshot().await.map_err(ReconcileError::new)?;
+        forget_gone(decisions, &there, pending);
         let id = uuid(draws);
         let simulation = Self { kit, id };
         simulation.depth(question.problem.pods.len());
         let unfinished = &kit.metrics.scheduler.unfinished_work_seconds;
         unfinished.set_since(CONTROLLER, [CONTROLLER, &simulation.id], now);
-        simulation
+        Ok(simulation)
     }
 
     /// It has ended with these answers.
@@ -66,6 +68,16 @@ impl Drop for Simulation<'_> {
     }
 }
 
+/// Forgets the pods that went while the question was put: they were told of as gone before they were taken down, and nobody would do it later.
+fn forget_gone<'p>(decisions: &PodDecisions, there: &Snapshot, pods: impl Iterator<Item = &'p Arc<Pod>>) {
+    for pod in pods {
+        let known = there.pod(&pod.namespace, &pod.name);
+        if known.is_none_or(|known| known.meta.uid != pod.uid) {
+            decisions.forget(&pod.uid);
+        }
+    }
+}
+
 /// A UUID of version 4 from two drawn numbers.
 fn uuid([high, low]: [u64; 2]) -> String {
     let high = high & !0xf000 | 0x4000;
@@ -83,6 +95,42 @@ fn uuid([high, low]: [u64; 2]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::entries::Reader;
+    use crate::cluster::{Cluster, Delta, Object};
+    use crate::telemetry::{BuildInfo, Exposition, Metrics};
+    use chrono::DateTime;
+    use serde_json::json;
+
+    #[test]
+    fn pods_that_went_while_the_question_was_put_are_forgotten_and_their_successors_are_not() {
+        let now = DateTime::UNIX_EPOCH;
+        let mut cluster = Cluster::new([], Arc::new(|_: &_| None), now);
+        for (name, uid) in [("there", "1"), ("again", "3")] {
+            let pod = json!({ "metadata": { "namespace": "ns", "name": name, "uid": uid, "resourceVersion": "1" } });
+            let entry = Reader::new().pod(&serde_json::from_value(pod).unwrap());
+            cluster.observe(Delta::Applied(Object::Pod(Arc::new(entry))), now);
+        }
+        let decisions = Metrics::new(&Exposition::new(), BuildInfo::unknown())
+            .unwrap()
+            .pods
+            .decisions;
+        let asked = [("there", "1"), ("again", "2"), ("gone", "4")].map(|(name, uid)| {
+            decisions.seen("ns", name, uid, now);
+            Arc::new(Pod {
+                namespace: "ns".into(),
+                name: name.into(),
+                uid: uid.into(),
+                ..Pod::default()
+            })
+        });
+        decisions.seen("ns", "again", "3", now);
+        forget_gone(&decisions, &cluster.snapshot(), asked.iter());
+        let known = ["1", "2", "3", "4"].map(|uid| {
+            decisions.decided(uid, Decision::Placed, now);
+            decisions.placed(uid).is_some()
+        });
+        assert_eq!(known, [true, false, true, false]);
+    }
 
     #[test]
     fn an_id_is_a_uuid_of_version_four() {
