@@ -104,15 +104,7 @@ fn waiting(pod: &mut Value) {
 }
 
 fn metrics(exposition: &Exposition) -> Metrics {
-    let build = BuildInfo {
-        version: "1",
-        commit: "",
-        arch: "amd64",
-        compiler: "",
-        node_class_kind: "class",
-        node_class_label: "class_label",
-    };
-    Metrics::new(exposition, build).unwrap()
+    Metrics::new(exposition, BuildInfo::unknown()).unwrap()
 }
 
 /// What is allocated at most while a scrape is sent part by part, and the length of its text.

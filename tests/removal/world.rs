@@ -77,15 +77,7 @@ fn instance_type() -> InstanceType {
 
 fn metrics() -> (Exposition, Arc<Metrics>) {
     let exposition = Exposition::new();
-    let build = BuildInfo {
-        version: "1",
-        commit: "",
-        arch: "amd64",
-        compiler: "",
-        node_class_kind: "class",
-        node_class_label: "class_label",
-    };
-    let metrics = Arc::new(Metrics::new(&exposition, build).unwrap());
+    let metrics = Arc::new(Metrics::new(&exposition, BuildInfo::unknown()).unwrap());
     (exposition, metrics)
 }
 

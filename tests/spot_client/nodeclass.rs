@@ -4,7 +4,7 @@ use super::world::{CLASS, World};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use karpenter::api::{Conditioned, RackspaceSpotNodeClass, conditions};
 use karpenter::cloud::Provider;
-use karpenter::cluster::Cluster;
+use karpenter::cluster::{Cluster, Delta, Key, Kind, Version};
 use karpenter::controllers::nodeclass::NodeClassStatus;
 use karpenter::k8s::client::{ApiClient, Limits};
 use karpenter::k8s::cluster_task::{ClusterHandle, ClusterTask};
@@ -12,9 +12,9 @@ use karpenter::k8s::events::{Recorder, RecorderTask};
 use karpenter::k8s::kinds::{WatchedKind, WatchedKinds};
 use karpenter::k8s::leadership::Leadership;
 use karpenter::k8s::metrics::BorderMetrics;
-use karpenter::k8s::queue::Reconciler;
+use karpenter::k8s::queue::{Next, Reconciler};
 use karpenter::k8s::write::Writer;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, DeleteParams, PostParams};
 use sandbox::api::{ApiOptions, ApiServer};
 use sandbox::spot::Control;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test(start_paused = true)]
-async fn a_class_becomes_ready_loses_it_with_its_token_and_gets_it_back() {
+async fn a_class_becomes_ready_loses_it_with_its_token_gets_it_back_and_goes_when_the_watch_says_so() {
     // surface §3.4
     let world = World::new();
     let server = ApiServer::new(Arc::clone(&world.clock), 1, ApiOptions::default());
@@ -43,7 +43,7 @@ async fn a_class_becomes_ready_loses_it_with_its_token_and_gets_it_back() {
     let provider = Arc::new(world.provider);
     let controller = NodeClassStatus::new(
         Arc::clone(&provider),
-        cluster,
+        cluster.clone(),
         writer,
         recorder,
         Arc::clone(&world.clock),
@@ -72,7 +72,23 @@ async fn a_class_becomes_ready_loses_it_with_its_token_and_gets_it_back() {
     world.spot.with(|p| p.control(Control::RestoreToken));
     tokio::time::advance(Duration::from_mins(1)).await;
     controller.reconcile(&name).await.unwrap();
-    assert!(classes.get("default").await.unwrap().is_ready());
+    let ready = classes.get("default").await.unwrap();
+    assert!(ready.is_ready());
+
+    // One answer does not make it go; the watch does.
+    classes.delete("default", &DeleteParams::default()).await.unwrap();
+    let next = controller.reconcile(&name).await.unwrap();
+    assert!(matches!(next, Next::After(_)), "{next:?}");
+    assert!(provider.node_classes().get("default").is_some());
+    let told = Delta::Deleted {
+        kind: Kind::NodeClass,
+        key: Key::of_class("RackspaceSpotNodeClass", "karpenter.rackspace.com", "default"),
+        uid: ready.metadata.uid.unwrap().as_str().into(),
+        version: Version::of(1_000),
+    };
+    cluster.observe(told).await.unwrap();
+    assert_eq!(controller.reconcile(&name).await.unwrap(), Next::Done);
+    assert!(provider.node_classes().get("default").is_none());
 }
 
 fn borders(world: &World, server: &ApiServer) -> (ClusterHandle, Writer, Recorder, tokio_util::sync::DropGuard) {

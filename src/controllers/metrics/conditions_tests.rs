@@ -21,15 +21,7 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         let exposition = Exposition::new();
-        let build = BuildInfo {
-            version: "1",
-            commit: "",
-            arch: "amd64",
-            compiler: "",
-            node_class_kind: "class",
-            node_class_label: "class_label",
-        };
-        let metrics = Metrics::new(&exposition, build).unwrap();
+        let metrics = Metrics::new(&exposition, BuildInfo::unknown()).unwrap();
         let (recorder, told) = Recorder::recording();
         Self {
             follower: NodeConditions::new(metrics.node_conditions, recorder),

@@ -181,15 +181,7 @@ mod tests {
     #[test]
     fn a_node_shows_what_it_offers_and_bears_and_goes_with_its_series() {
         let exposition = Exposition::new();
-        let build = BuildInfo {
-            version: "1",
-            commit: "",
-            arch: "amd64",
-            compiler: "",
-            node_class_kind: "class",
-            node_class_label: "class_label",
-        };
-        let metrics = Metrics::new(&exposition, build).unwrap();
+        let metrics = Metrics::new(&exposition, BuildInfo::unknown()).unwrap();
         let follower = NodeFollower::new(metrics.nodes.gauges.clone());
         let mut cluster = Cluster::new([], Arc::new(|_: &_| None), at(0));
         let mut reader = Reader::new();

@@ -18,15 +18,7 @@ fn at(second: i64) -> DateTime<Utc> {
 }
 
 fn metrics(exposition: &Exposition) -> Metrics {
-    let build = BuildInfo {
-        version: "1",
-        commit: "",
-        arch: "amd64",
-        compiler: "",
-        node_class_kind: "class",
-        node_class_label: "class_label",
-    };
-    Metrics::new(exposition, build).unwrap()
+    Metrics::new(exposition, BuildInfo::unknown()).unwrap()
 }
 
 impl Stage {
