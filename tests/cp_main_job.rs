@@ -1,4 +1,5 @@
 //! Every scenario on the real control plane, with the real kube-scheduler and the operator's own binary; `scenarios.rs` plays the same in the in-process world.
+//! The operator has the rights of the chart's ServiceAccount and no others: after each scenario nothing was forbidden.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,6 +24,7 @@ macro_rules! play {
                 let corner = corner(stringify!($scenario));
                 let mut stage = Real::start(&corner, &scenarios::settings::$setting).await;
                 scenarios::$file::$scenario(&mut stage).await;
+                stage.assert_nothing_was_forbidden().await;
             }
         )*
     };

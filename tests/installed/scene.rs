@@ -2,6 +2,7 @@
 
 use crate::support::cloud::beside;
 use crate::support::controlplane::{ControlPlane, eventually};
+use crate::support::written;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams, ValidationDirective};
 use kube::core::GroupVersionKind;
 use kube::discovery::{self, Scope};
@@ -28,10 +29,7 @@ pub struct Scene {
 impl Scene {
     /// Control plane and platform; no CRDs, no operator.
     pub async fn start(name: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME"));
-        std::fs::create_dir_all(&folder).unwrap();
-        let log = folder.join(format!("{name}.log"));
-        std::fs::write(&log, "").unwrap();
+        let log = written::log(name);
         let plane = ControlPlane::start().await;
         let stop = CancellationToken::new();
         let platform = beside(&plane, name, stop.clone()).await;
@@ -90,22 +88,12 @@ impl Scene {
 
     /// The text of a scrape of the running operator.
     pub async fn scrape(&self) -> String {
-        let log = self.log();
-        let serving = log
-            .lines()
-            .rev()
-            .find(|line| line.contains("Serving metrics server"))
-            .unwrap();
-        let line: Value = serde_json::from_str(serving).unwrap();
-        let port = line["bindAddress"]
-            .as_str()
-            .unwrap()
-            .rsplit(':')
-            .next()
-            .unwrap()
-            .to_owned();
-        let answer = reqwest::get(format!("http://127.0.0.1:{port}/metrics")).await.unwrap();
-        answer.error_for_status().unwrap().text().await.unwrap()
+        written::scrape(&self.log).await
+    }
+
+    /// Keeps what the running operator shows, for who looks for secrets in it.
+    pub async fn keep_what_is_shown(&self, name: &str) {
+        written::keep(&self.plane.client().await, &self.log, name).await;
     }
 
     async fn api(&self, api_version: &str, kind: &str) -> (Api<DynamicObject>, ApiResource, Scope) {

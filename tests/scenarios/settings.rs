@@ -1,7 +1,7 @@
 //! The kinds of worlds that scenarios play in.
 
+use crate::support::stage::Setting;
 pub use crate::support::stage::USUAL;
-use crate::support::stage::{Rights, Setting};
 use sandbox::spot::{BidRules, Distribution};
 
 /// Classes that never deliver in [`SLOW`]; one that did not is left alone for a while, so each scenario has its own.
@@ -16,7 +16,6 @@ pub const SLOW: Setting = Setting {
         options.delays.build = Distribution::Fixed(17.0);
         options.quirks.never_built_classes.extend(NEVER.map(str::to_owned));
     },
-    rights: Rights::All,
 };
 
 /// Bids are taken by the rule that the operator is told to keep.
@@ -24,5 +23,4 @@ pub const BIDS: Setting = Setting {
     name: "bids",
     operator: &[("RACKSPACE_BID_RULES", "seed")],
     platform: |options| options.bid_rules = BidRules::Seed,
-    rights: Rights::All,
 };

@@ -21,3 +21,4 @@ pub mod picture;
 pub mod real;
 pub mod simulated;
 pub mod stage;
+pub mod written;

@@ -5,7 +5,8 @@
 
 use super::controlplane::ControlPlane;
 use super::controlplane::process::{Guardian, Process, Surroundings};
-use super::stage::{Rights, Setting, Stage, environment, quick, quick_machines};
+use super::stage::{Setting, Stage, environment, quick, quick_machines};
+use super::written;
 use karpenter::clock::SystemClock;
 use kube::Client;
 use sandbox::commands::cloud::play;
@@ -40,7 +41,9 @@ pub struct Plant {
     spot: Spot,
     /// Where the platform is served.
     base: String,
-    /// How the operator reaches the control plane.
+    /// As whom the operator works.
+    account: String,
+    /// How it reaches the control plane as that account.
     kubeconfig: PathBuf,
     settings: &'static [(&'static str, &'static str)],
     log: PathBuf,
@@ -66,18 +69,12 @@ impl Plant {
     }
 
     async fn start(setting: &Setting) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME"));
-        std::fs::create_dir_all(&folder).unwrap();
-        let log = folder.join(format!("operator-{}.log", setting.name));
-        std::fs::write(&log, "").unwrap();
+        let log = written::log(&format!("operator-{}", setting.name));
         let plane = ControlPlane::start().await;
         plane.apply_crds().await;
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
         plane.apply(&namespace.to_string(), NAMESPACE).await;
-        let kubeconfig = match setting.rights {
-            Rights::All => plane.admin_kubeconfig().to_owned(),
-            Rights::Chart => rights_of_the_chart(&plane).await,
-        };
+        let (account, kubeconfig) = rights_of_the_chart(&plane).await;
         let mut options = quick();
         options.seed = SEED;
         (setting.platform)(&mut options);
@@ -97,6 +94,7 @@ impl Plant {
             plane,
             spot,
             base,
+            account,
             kubeconfig,
             settings: setting.operator,
             log,
@@ -152,8 +150,8 @@ impl Plant {
     }
 }
 
-/// Applies the chart's ServiceAccount and what it may do; the kubeconfig of that account.
-async fn rights_of_the_chart(plane: &ControlPlane) -> PathBuf {
+/// Applies the chart's ServiceAccount and what it may do; the account's name, and its kubeconfig.
+async fn rights_of_the_chart(plane: &ControlPlane) -> (String, PathBuf) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut helm = std::process::Command::new(root.join("tests/controlplane/helm"));
     helm.args(["template", "karpenter"]).arg(root.join("charts/karpenter"));
@@ -182,7 +180,7 @@ async fn rights_of_the_chart(plane: &ControlPlane) -> PathBuf {
         plane.apply(&object.to_string(), NAMESPACE).await;
     }
     let account = of_kind(&["ServiceAccount"])[0]["metadata"]["name"].as_str().unwrap();
-    plane.kubeconfig_for(NAMESPACE, account).await
+    (account.to_owned(), plane.kubeconfig_for(NAMESPACE, account).await)
 }
 
 /// A corner of a plant.
@@ -205,6 +203,17 @@ impl Real {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": corner}});
         stage.apply(&namespace).await;
         stage
+    }
+
+    /// After a scenario: the chart's rights sufficed for all that was done on this plant so far, and what the operator shows is kept.
+    pub async fn assert_nothing_was_forbidden(&self) {
+        written::keep(&self.client, &self.plant.log, &self.corner).await;
+        let user = format!("system:serviceaccount:{NAMESPACE}:{}", self.plant.account);
+        let used = self.plant.plane.has_asked(&user);
+        assert!(used, "{user} asked for nothing: the operator works under another name");
+        let refused = self.plant.plane.rights_refused_to(&user);
+        let refused: Vec<String> = refused.iter().map(ToString::to_string).collect();
+        assert!(refused.is_empty(), "forbidden: {}", refused.join(", "));
     }
 }
 

@@ -31,17 +31,6 @@ pub struct Setting {
     pub operator: &'static [(&'static str, &'static str)],
     /// Changes the platform's options, which are those of [`quick`].
     pub platform: fn(&mut Options),
-    /// What the operator may do on a real control plane; the in-process world asks nobody for rights.
-    pub rights: Rights,
-}
-
-/// With whose rights the operator works.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rights {
-    /// The administrator's.
-    All,
-    /// Those of the ServiceAccount that the chart makes.
-    Chart,
 }
 
 /// Nothing special.
@@ -49,7 +38,6 @@ pub const USUAL: Setting = Setting {
     name: "usual",
     operator: &[],
     platform: |_| {},
-    rights: Rights::Chart,
 };
 
 /// The platform with seconds where the real one takes minutes.

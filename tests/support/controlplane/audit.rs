@@ -118,27 +118,40 @@ impl AuditEvent {
 impl ControlPlane {
     /// All requests so far, in the order of their answers.
     pub fn audit_events(&self) -> Vec<AuditEvent> {
+        self.audit_lines(|_| true)
+    }
+
+    fn audit_lines(&self, wanted: impl Fn(&str) -> bool) -> Vec<AuditEvent> {
         let log = fs::read_to_string(self.audit_log()).unwrap_or_default();
         // The last line may be half written.
         let complete = log.rfind('\n').map_or("", |end| &log[..end]);
         complete
             .lines()
+            .filter(|line| wanted(line))
             .map(|line| serde_json::from_str(line).expect("a line of the audit log"))
             .collect()
     }
 
     /// The rights that a user made use of; `system:serviceaccount:<namespace>:<name>` for a ServiceAccount.
     pub fn rights_used_by(&self, user: &str) -> BTreeSet<Use> {
-        self.uses(user, |event| !event.was_forbidden())
+        Self::uses(&self.audit_events(), user, |event| !event.was_forbidden())
     }
 
     /// The rights that a user asked for and does not have.
     pub fn rights_refused_to(&self, user: &str) -> BTreeSet<Use> {
-        self.uses(user, AuditEvent::was_forbidden)
+        // The log of many scenarios is long, and refusals are few.
+        let refused = self.audit_lines(|line| line.contains("\"code\":403"));
+        Self::uses(&refused, user, AuditEvent::was_forbidden)
     }
 
-    fn uses(&self, user: &str, wanted: impl Fn(&AuditEvent) -> bool) -> BTreeSet<Use> {
-        let events = self.audit_events();
+    /// Whether a user asked for anything.
+    pub fn has_asked(&self, user: &str) -> bool {
+        let quoted = format!("\"{user}\"");
+        let log = fs::read_to_string(self.audit_log()).unwrap_or_default();
+        log.contains(&quoted)
+    }
+
+    fn uses(events: &[AuditEvent], user: &str, wanted: impl Fn(&AuditEvent) -> bool) -> BTreeSet<Use> {
         let events = events
             .iter()
             .filter(|event| event.user.username == user && wanted(event));
