@@ -44,9 +44,8 @@ chart-lint: ## helm lint
 chart-template: ## what the chart renders to
 	$(HELM) template karpenter charts/karpenter --namespace karpenter --set spot.cloudspaceName=my-cloudspace --set spot.existingSecret=karpenter-spot
 
-chart-golden: ## writes what the installs of the README render to, which a test compares (tests/data/chart)
-	$(HELM) template karpenter charts/karpenter --namespace karpenter --set spot.cloudspaceName=my-cloudspace --set spot.refreshToken=my-token >tests/data/chart/inline.yaml
-	$(HELM) template karpenter charts/karpenter --namespace karpenter --set spot.cloudspaceName=my-cloudspace --set spot.existingSecret=karpenter-spot >tests/data/chart/existing-secret.yaml
+chart-golden: ## writes what the documented installs render to, which a test compares (tests/data/chart)
+	GOLDEN=write cargo test --locked --test cp_chart the_documented_installs
 
 update-pricing: ## brings the built-in prices up to date from the public feed (FROM=file or address)
 	cargo xtask update-pricing $(if $(FROM),--from $(FROM))

@@ -15,13 +15,24 @@
 
 #[path = "installed/chart.rs"]
 mod chart;
+#[path = "installed/documented.rs"]
+mod documented;
+#[path = "installed/go.rs"]
+mod go;
+#[path = "installed/installation.rs"]
+mod installation;
+#[path = "installed/releases.rs"]
+mod releases;
 #[path = "installed/scene.rs"]
 mod scene;
 #[path = "surface/scrape.rs"]
 mod scrape;
 mod support;
+#[path = "installed/values.rs"]
+mod values;
 
 use chart::{helm, objects, of_kind, template};
+use installation::{Installed, install};
 use scene::{Scene, condition, name};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -41,20 +52,6 @@ const EXISTING: &[&str] = &[
 ];
 /// A values file that uses everything.
 const EVERYTHING: &[&str] = &["--values", "tests/data/chart/everything.values.yaml"];
-
-#[test]
-fn the_installs_of_the_readme_render_as_recorded() {
-    for (file, values) in [("inline", INLINE), ("existing-secret", EXISTING)] {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/chart/{file}.yaml"));
-        let recorded = std::fs::read_to_string(&path).unwrap();
-        let rendered = template(values).unwrap();
-        assert!(
-            rendered == recorded,
-            "{} differs: run `make chart-golden` and look at the difference",
-            path.display()
-        );
-    }
-}
 
 #[test]
 fn it_passes_helm_lint_in_each_form() {
@@ -240,12 +237,6 @@ const RARE: &[(&str, &str, &str, &str)] = &[
         "get",
         "read when the outcome of a write is unknown",
     ),
-    (
-        "karpenter.sh",
-        "nodeoverlays/status",
-        "patch",
-        "written when there are overlays to judge",
-    ),
 ];
 
 fn pool() -> Value {
@@ -267,28 +258,6 @@ fn deployment(name: &str, replicas: u32, annotations: &Value) -> Value {
             "spec": { "terminationGracePeriodSeconds": 1, "containers": [{ "name": "main", "image": "registry.k8s.io/pause:3.10",
                 "resources": { "requests": { "cpu": "500m", "memory": "512Mi" } } }] } } },
     })
-}
-
-/// The variables of the rendered Deployment that are plain texts, and the token of the Secret.
-fn environment(rendered: &[Value]) -> Vec<(String, String)> {
-    let container = &of_kind(rendered, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0];
-    let plain = |variable: &Value| {
-        Some((
-            variable["name"].as_str()?.to_owned(),
-            variable["value"].as_str()?.to_owned(),
-        ))
-    };
-    let mut all: Vec<_> = container["env"].as_array().unwrap().iter().filter_map(plain).collect();
-    all.push(("LEADER_ELECTION_NAMESPACE".to_owned(), "karpenter".to_owned()));
-    let secret = &of_kind(rendered, "Secret")[0]["stringData"];
-    all.extend(
-        secret
-            .as_object()
-            .unwrap()
-            .iter()
-            .map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned())),
-    );
-    all
 }
 
 /// Twice the same transition, so that an Event is counted up.
@@ -320,28 +289,13 @@ async fn flip_the_class(scene: &Scene) {
 async fn the_service_account_alone_does_the_main_job_with_nothing_forbidden_and_no_right_to_spare() {
     let mut scene = Scene::start("rights").await;
     scene.plane.apply_crds().await;
-    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "karpenter" } });
-    scene.apply(&namespace, "").await.unwrap();
-    let rendered = template(&[
-        "--set",
-        "spot.cloudspaceName=sandbox",
-        "--set",
-        "spot.refreshToken=sandbox-refresh-token",
-        "--set",
-        "settings.featureGates.nodeOverlay=true",
-    ]);
-    let rendered = objects(&rendered.unwrap());
-    // its pod would wait for an image that nobody has, and the operator would buy a server for it
-    for object in rendered.iter().filter(|object| object["kind"] != "Deployment") {
-        scene.apply(object, "karpenter").await.unwrap();
-    }
-    let account = name(of_kind(&rendered, "ServiceAccount")[0]);
-    let kubeconfig = scene.plane.kubeconfig_for("karpenter", &account).await;
-    scene.start_operator(&kubeconfig, &environment(&rendered));
+    let installed = install(&scene, &["--set", "settings.featureGates.nodeOverlay=true"]).await;
+    scene.start_operator(&installed.kubeconfig, &installed.environment);
 
     let class = json!({ "apiVersion": "karpenter.rackspace.com/v1", "kind": "RackspaceSpotNodeClass", "metadata": { "name": "default" }, "spec": {} });
     scene.apply(&class, "").await.unwrap();
     scene.apply(&pool(), "").await.unwrap();
+    overlay(&scene).await;
     scene.apply(&deployment("web", 2, &json!({})), "").await.unwrap();
     let protected = json!({ "karpenter.sh/do-not-disrupt": "true" });
     scene.apply(&deployment("kept", 1, &protected), "").await.unwrap();
@@ -365,7 +319,8 @@ async fn the_service_account_alone_does_the_main_job_with_nothing_forbidden_and_
     scene.nothing_left().await;
     flip_the_class(&scene).await;
 
-    assert_rights(&scene, &account, &rendered);
+    assert_rights(&scene, &installed);
+    scene.keep_what_is_shown("rights").await;
     scene.stop_operator().await;
     assert!(
         !scene.log().contains("sandbox-refresh-token"),
@@ -373,18 +328,29 @@ async fn the_service_account_alone_does_the_main_job_with_nothing_forbidden_and_
     );
 }
 
+/// An overlay that is judged.
+async fn overlay(scene: &Scene) {
+    let overlay = json!({ "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": { "name": "dearer" },
+        "spec": { "requirements": [{ "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"] }], "priceAdjustment": "+1%" } });
+    scene.apply(&overlay, "").await.unwrap();
+    scene
+        .until("the overlay is judged", async || {
+            let all = scene.objects("karpenter.sh/v1alpha1", "NodeOverlay").await;
+            condition(&all[0], "Ready").is_some_and(|ready| ready["status"] == "True")
+        })
+        .await;
+}
+
 /// Nothing was forbidden, and nothing is granted that was not used.
-fn assert_rights(scene: &Scene, account: &str, rendered: &[Value]) {
-    let user = format!("system:serviceaccount:karpenter:{account}");
-    let refused = scene.plane.rights_refused_to(&user);
-    assert!(refused.is_empty(), "forbidden: {}", listed(&refused));
-    let used = scene.plane.rights_used_by(&user);
+fn assert_rights(scene: &Scene, installed: &Installed) {
+    installed.assert_nothing_was_forbidden(scene);
+    let used = scene.plane.rights_used_by(&installed.user);
     let rare = |right: &&Use| {
         RARE.iter().any(|(group, resource, verb, _)| {
             right.api_group == *group && right.resource == *resource && right.verb == *verb
         })
     };
-    let spare: BTreeSet<Use> = granted(rendered)
+    let spare: BTreeSet<Use> = granted(&installed.rendered)
         .difference(&used)
         .filter(|right| !rare(right))
         .cloned()

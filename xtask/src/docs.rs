@@ -1,4 +1,5 @@
-//! The reference in docs/reference: settings, metrics, Events and conditions from the code, chart values from the chart.
+//! The reference in docs/reference: settings, metrics, Events and conditions from the code, chart values from the chart; and the chart's values once
+//! more for its templates.
 
 use crate::Output;
 use anyhow::{Context, Result};
@@ -8,6 +9,8 @@ use std::fs;
 use std::path::Path;
 
 const VALUES: &str = "charts/karpenter/values.yaml";
+/// Templates cannot read `values.yaml`, and need it where helm does not lay it under the user's values.
+const DEFAULTS: &str = "charts/karpenter/files/defaults.yaml";
 const MARK: &str = "<!-- Written by `make generate`. Do not edit. -->\n\n";
 
 /// Every page.
@@ -24,7 +27,12 @@ pub(crate) fn outputs(root: &Path) -> Result<Vec<Output>> {
         path: Path::new("docs/reference").join(format!("{name}.md")),
         content,
     };
-    Ok(pages.map(page).into())
+    let mut all = Vec::from(pages.map(page));
+    all.push(Output {
+        path: DEFAULTS.into(),
+        content: format!("# Written by `make generate` from values.yaml, for templates, which cannot read that. Do not edit.\n{values}"),
+    });
+    Ok(all)
 }
 
 /// One value of the chart.

@@ -96,3 +96,14 @@ fn compare(root: &Path, outputs: &[Output]) -> Result<()> {
         outdated.join("\n")
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_generated_is_up_to_date() {
+        let root = repository().unwrap();
+        compare(&root, &outputs(&root).unwrap()).unwrap();
+    }
+}
