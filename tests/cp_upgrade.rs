@@ -1,7 +1,7 @@
 //! Taking over from the Go provider, and going back (surface T1, T13; architecture §7.22).
 //!
-//! The cluster is made by hand as the Go provider leaves it: CRDs without NodeOverlay, NodePool, claims and Nodes with hashes of version `v3` that our
-//! own algorithm would never make, machines whose pools are named by the claims' UIDs. Nothing of it comes from our code.
+//! The cluster is made by hand as the Go provider leaves it (`installed/go.rs`). Our operator has the rights of the chart and its settings, and has to wait for
+//! the Go provider's lease. The charts themselves, with helm, are `cp_chart.rs`.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,166 +14,51 @@
     reason = "the scene is shared with the test of the chart, and each uses its part"
 )]
 
+#[path = "installed/chart.rs"]
+mod chart;
+#[path = "installed/go.rs"]
+mod go;
+#[path = "installed/installation.rs"]
+mod installation;
 #[path = "installed/scene.rs"]
 mod scene;
 mod support;
 
+use go::{GROUP, HOLDER, LEASE, Platform};
+use installation::{Installed, NAMESPACE, install};
 use scene::{Scene, bound, condition, name, uid};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use tokio::time::Instant;
 
-const GROUP: &str = "karpenter.rackspace.com";
-const CLASS: &str = "gp.vs1.xlarge-iad";
-const GO_HASH: &str = "4211082431876551783";
-const POOLS: &str = "apis/ngpc.rxt.io/v1/namespaces/org-knyiltp8zznvkz5g/spotnodepools";
 /// Ten passes of disruption and of everything else that could want to change something.
 const LOOK_ON: Duration = Duration::from_secs(45);
 
-fn hashes() -> Value {
-    json!({ "karpenter.sh/nodepool-hash": GO_HASH, "karpenter.sh/nodepool-hash-version": "v3" })
+/// Pods of which each has a machine of its own.
+fn spread(replicas: u32) -> Value {
+    deployment(
+        "web",
+        replicas,
+        "1500m",
+        &json!([{ "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": { "matchLabels": { "app": "web" } } }]),
+    )
 }
 
-fn class_ref() -> Value {
-    json!({ "group": GROUP, "kind": "RackspaceSpotNodeClass", "name": "default" })
-}
-
-fn pool() -> Value {
+fn deployment(name: &str, replicas: u32, cpu: &str, spread: &Value) -> Value {
     json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "default", "annotations": hashes() },
-        "spec": { "template": { "metadata": { "labels": { "team": "a" } }, "spec": { "nodeClassRef": class_ref(), "expireAfter": "720h",
-                "requirements": [{ "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"] }] } },
-            "disruption": { "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "1s", "budgets": [{ "nodes": "100%" }] } },
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name, "namespace": "default" },
+        "spec": { "replicas": replicas, "selector": { "matchLabels": { "app": name } }, "template": {
+            "metadata": { "labels": { "app": name } },
+            "spec": { "terminationGracePeriodSeconds": 1, "topologySpreadConstraints": spread,
+                "containers": [{ "name": "main", "image": "registry.k8s.io/pause:3.10",
+                    "resources": { "requests": { "cpu": cpu, "memory": "1Gi" } } }] } } },
     })
-}
-
-fn labels() -> Value {
-    json!({
-        "karpenter.sh/nodepool": "default", "karpenter.sh/capacity-type": "spot", "team": "a",
-        format!("{GROUP}/rackspacespotnodeclass"): "default",
-        "node.kubernetes.io/instance-type": CLASS, "topology.kubernetes.io/zone": "us-east-iad-1", "topology.kubernetes.io/region": "us-east-iad-1",
-        "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux",
-    })
-}
-
-fn deployment(replicas: u32) -> Value {
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web", "namespace": "default" },
-        "spec": { "replicas": replicas, "selector": { "matchLabels": { "app": "web" } }, "template": {
-            "metadata": { "labels": { "app": "web" } },
-            "spec": { "terminationGracePeriodSeconds": 1, "containers": [{ "name": "main", "image": "registry.k8s.io/pause:3.10",
-                "resources": { "requests": { "cpu": "1500m", "memory": "1Gi" } } }],
-              "topologySpreadConstraints": [{ "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
-                "labelSelector": { "matchLabels": { "app": "web" } } }] } } },
-    })
-}
-
-/// A token for the Spot API.
-async fn token(scene: &Scene) -> String {
-    let form = [
-        ("grant_type", "refresh_token"),
-        ("client_id", "mwG3lUMV8KyeMqHe4fJ5Bb3nM1vBvRNa"),
-        ("refresh_token", "sandbox-refresh-token"),
-    ];
-    let url = format!("http://{}/oauth/token", scene.platform);
-    let answer = reqwest::Client::new().post(url).form(&form).send().await.unwrap();
-    let tokens: Value = answer.error_for_status().unwrap().json().await.unwrap();
-    tokens["id_token"].as_str().unwrap().to_owned()
-}
-
-/// A claim with its machine and its Node, finished, as the Go provider leaves it.
-async fn machine(scene: &Scene, token: &str, claim: &str) {
-    let owner = scene.objects("karpenter.sh/v1", "NodePool").await.remove(0);
-    let made = json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-        "metadata": { "name": claim, "labels": labels(), "annotations": hashes(), "finalizers": ["karpenter.sh/termination"],
-            "ownerReferences": [{ "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "default", "uid": uid(&owner), "blockOwnerDeletion": true }] },
-        "spec": { "nodeClassRef": class_ref(), "expireAfter": "720h", "requirements": [
-            { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"] },
-            { "key": "karpenter.sh/nodepool", "operator": "In", "values": ["default"] },
-            { "key": "node.kubernetes.io/instance-type", "operator": "In", "values": [CLASS] }] },
-    });
-    scene.apply(&made, "").await.unwrap();
-    let claims = scene.claims().await;
-    let id = uid(claims.iter().find(|found| name(found) == claim).unwrap());
-    order(scene, token, claim, &id).await;
-    let node = joined(scene, &id).await;
-    finish(scene, claim, &id, &node).await;
-}
-
-async fn order(scene: &Scene, token: &str, claim: &str, id: &str) {
-    let custom = json!({
-        format!("{GROUP}/managed"): "true", format!("{GROUP}/nodeclaim-name"): claim, format!("{GROUP}/nodeclaim-uid"): id,
-        "karpenter.sh/nodepool": "default", "karpenter.sh/capacity-type": "spot", "topology.kubernetes.io/zone": "us-east-iad-1",
-    });
-    let body = json!({ "metadata": { "name": id }, "spec": { "serverClass": CLASS, "cloudSpace": "sandbox", "desired": 1, "bidPrice": "0.1", "customLabels": custom } });
-    let url = format!("http://{}/{POOLS}", scene.platform);
-    let answer = reqwest::Client::new()
-        .post(url)
-        .bearer_auth(token)
-        .json(&body)
-        .send()
-        .await
-        .unwrap();
-    assert_eq!(answer.status(), 201, "{}", answer.text().await.unwrap());
-}
-
-/// The Node of a pool once it is Ready.
-async fn joined(scene: &Scene, id: &str) -> Value {
-    let is_it = |node: &Value| {
-        node["metadata"]["labels"][format!("{GROUP}/nodeclaim-uid")] == id
-            && node["spec"]["providerID"].is_string()
-            && condition(node, "Ready").is_some_and(|ready| ready["status"] == "True")
-    };
-    scene
-        .until("the machine joins", async || scene.nodes().await.iter().any(is_it))
-        .await;
-    scene.nodes().await.into_iter().find(|node| is_it(node)).unwrap()
-}
-
-/// What registration and initialization of the Go provider write.
-async fn finish(scene: &Scene, claim: &str, id: &str, node: &Value) {
-    let mut marks = labels();
-    for mark in ["registered", "initialized"] {
-        marks[format!("karpenter.sh/{mark}")] = json!("true");
-    }
-    // the platform's cloud controller keeps these two on the Node
-    for kept in ["node.kubernetes.io/instance-type", "topology.kubernetes.io/region"] {
-        marks.as_object_mut().unwrap().remove(kept);
-    }
-    let owner = json!([{ "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": claim, "uid": id, "blockOwnerDeletion": true }]);
-    let metadata = json!({ "metadata": { "labels": marks, "annotations": hashes(), "finalizers": ["karpenter.sh/termination"], "ownerReferences": owner } });
-    scene.merge("v1", "Node", &name(node), &metadata).await;
-    let now = &condition(node, "Ready").unwrap()["lastTransitionTime"];
-    let conditions: Vec<Value> = ["Launched", "Registered", "Initialized", "Ready"]
-        .map(|type_| json!({ "type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": now, "observedGeneration": 1 }))
-        .into();
-    let status = json!({ "status": { "providerID": node["spec"]["providerID"], "nodeName": name(node), "capacity": node["status"]["capacity"],
-        "allocatable": node["status"]["allocatable"], "conditions": conditions } });
-    scene.merge("karpenter.sh/v1", "NodeClaim", claim, &status).await;
-}
-
-/// CRDs of the Go chart: ours without the one that it lacks.
-async fn install_crds(scene: &Scene) {
-    scene.plane.apply_crds().await;
-    let crd = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
-    scene.delete(crd.0, crd.1, "nodeoverlays.karpenter.sh").await;
 }
 
 fn uids(objects: &[Value]) -> BTreeSet<String> {
     objects.iter().map(uid).collect()
-}
-
-async fn pools_of(scene: &Scene) -> BTreeSet<String> {
-    let url = format!("http://{}/{POOLS}", scene.platform);
-    let answer = reqwest::Client::new()
-        .get(url)
-        .bearer_auth(token(scene).await)
-        .send()
-        .await
-        .unwrap();
-    let list: Value = answer.error_for_status().unwrap().json().await.unwrap();
-    list["items"].as_array().unwrap().iter().map(name).collect()
 }
 
 /// What was there before and must be there after.
@@ -181,29 +66,18 @@ async fn pools_of(scene: &Scene) -> BTreeSet<String> {
 struct Held {
     claims: BTreeSet<String>,
     nodes: BTreeSet<String>,
-    pools: BTreeSet<String>,
+    /// With all that was ordered: a bid or a label that changes is a change.
+    pools: BTreeMap<String, Value>,
     pods: Vec<(String, String)>,
 }
 
-async fn held(scene: &Scene) -> Held {
+async fn held(scene: &Scene, platform: &Platform) -> Held {
     Held {
         claims: uids(&scene.claims().await),
         nodes: uids(&scene.nodes().await),
-        pools: pools_of(scene).await,
+        pools: platform.pools().await,
         pods: bound(&scene.pods().await),
     }
-}
-
-fn environment() -> Vec<(String, String)> {
-    // the Go chart's: nothing but this; the gate shows that the missing CRD stops nothing
-    [
-        ("SPOT_CLOUDSPACE_NAME", "sandbox"),
-        ("SPOT_REFRESH_TOKEN", "sandbox-refresh-token"),
-        ("DISABLE_LEADER_ELECTION", "true"),
-        ("FEATURE_GATES", "NodeOverlay=true"),
-    ]
-    .map(|(name, value)| (name.to_owned(), value.to_owned()))
-    .into()
 }
 
 fn hash_version(object: &Value) -> &str {
@@ -212,8 +86,53 @@ fn hash_version(object: &Value) -> &str {
         .unwrap_or_default()
 }
 
-/// What the Go provider needs to go on with a claim and its Node.
-fn assert_the_go_provider_could_go_on(claim: &Value, node: &Value) {
+/// Starts ours while the lease says that the Go provider holds it, and waits until ours leads and every hash has our version.
+async fn take_over(scene: &mut Scene, installed: &Installed) {
+    go::leave_the_lease(scene, NAMESPACE).await;
+    let begun = Instant::now();
+    scene.start_operator(&installed.kubeconfig, &installed.environment);
+    scene
+        .until("ours leads", async || {
+            let leases = scene.objects("coordination.k8s.io/v1", "Lease").await;
+            let lease = leases.iter().find(|lease| name(lease) == LEASE).unwrap();
+            let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+            !holder.is_empty() && holder != HOLDER
+        })
+        .await;
+    let waited = begun.elapsed();
+    assert!(
+        waited > Duration::from_secs(10),
+        "the lease of somebody who may still work was taken after {waited:?}"
+    );
+    scene
+        .until("the hashes are stamped anew", async || {
+            let pools = scene.objects("karpenter.sh/v1", "NodePool").await;
+            let claims = scene.claims().await;
+            pools
+                .iter()
+                .chain(&claims)
+                .all(|object| !["", "v3"].contains(&hash_version(object)))
+        })
+        .await;
+}
+
+/// Looks on, and holds all to what it was.
+async fn nothing_happens(scene: &Scene, platform: &Platform, before: &Held) {
+    tokio::time::sleep(LOOK_ON).await;
+    assert_eq!(
+        held(scene, platform).await,
+        *before,
+        "nothing is bought, moved or removed\n{}",
+        scene.log()
+    );
+    for claim in scene.claims().await {
+        assert!(condition(&claim, "Drifted").is_none(), "{claim}");
+        assert!(claim["metadata"]["deletionTimestamp"].is_null(), "{claim}");
+    }
+}
+
+/// What the Go provider needs to go on with a claim and its Node, whoever made them.
+fn assert_the_go_provider_could_go_on(claim: &Value, node: &Value, ordered: &Value) {
     let text = |object: &Value, pointer: &str| {
         object
             .pointer(pointer)
@@ -222,10 +141,16 @@ fn assert_the_go_provider_could_go_on(claim: &Value, node: &Value) {
             .to_owned()
     };
     assert_eq!(claim["metadata"]["finalizers"], json!(["karpenter.sh/termination"]));
-    assert_eq!(claim["metadata"]["ownerReferences"][0]["kind"], "NodePool");
-    for (label, value) in labels().as_object().unwrap() {
-        assert_eq!(claim["metadata"]["labels"][label], *value, "{label}");
+    let owner = &claim["metadata"]["ownerReferences"][0];
+    assert_eq!(owner["kind"], "NodePool");
+    let mut wanted = go::labels(owner["name"].as_str().unwrap());
+    // one that we launched is of the class that we chose
+    wanted.remove("node.kubernetes.io/instance-type");
+    for (label, value) in &wanted {
+        assert_eq!(claim["metadata"]["labels"][label], *value, "{label} of {}", name(claim));
     }
+    let class = &claim["metadata"]["labels"]["node.kubernetes.io/instance-type"];
+    assert_eq!(*class, ordered["spec"]["serverClass"]);
     assert!(claim["metadata"]["annotations"]["karpenter.sh/nodepool-hash"].is_string());
     assert!(
         text(claim, "/status/providerID").starts_with("openstack:///"),
@@ -250,68 +175,96 @@ fn assert_the_go_provider_could_go_on(claim: &Value, node: &Value) {
         node["metadata"]["labels"][format!("{GROUP}/rackspacespotnodeclass")],
         "default"
     );
+    assert_eq!(node["metadata"]["labels"]["karpenter.sh/nodepool"], owner["name"]);
+}
+
+/// Three machines that are done, one of them on demand, and one that is still to come, for the pod that waits for it.
+async fn cluster_of_the_go_provider(scene: &Scene, platform: &Platform) {
+    go::apply_pools(scene).await;
+    platform.machine(scene, "default", "default-aaaaa").await;
+    platform.machine(scene, "default", "default-bbbbb").await;
+    platform.machine(scene, "steady", "steady-aaaaa").await;
+    scene.apply(&spread(3), "").await.unwrap();
+    running(scene, "web", 3).await;
+    scene.apply(&deployment("late", 1, "7", &json!([])), "").await.unwrap();
+    platform.build_in(40.0).await;
+    platform.in_flight(scene, "default", "default-ccccc").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_of_the_go_provider_is_carried_on_and_could_be_handed_back() {
     let mut scene = Scene::start("upgrade").await;
-    install_crds(&scene).await;
-    let class = json!({ "apiVersion": format!("{GROUP}/v1"), "kind": "RackspaceSpotNodeClass", "metadata": { "name": "default" }, "spec": {} });
-    scene.apply(&class, "").await.unwrap();
-    scene.apply(&pool(), "").await.unwrap();
-    let token = token(&scene).await;
-    for claim in ["default-aaaaa", "default-bbbbb"] {
-        machine(&scene, &token, claim).await;
-    }
-    scene.apply(&deployment(2), "").await.unwrap();
-    all_run(&scene, 2).await;
-    let before = held(&scene).await;
+    go::install_crds(&scene).await;
+    // the gate shows that the missing definition stops nothing
+    let installed = install(&scene, &["--set", "settings.featureGates.nodeOverlay=true"]).await;
+    let platform = Platform::of(&scene).await;
+    cluster_of_the_go_provider(&scene, &platform).await;
+    let before = held(&scene, &platform).await;
+    assert_eq!((before.claims.len(), before.nodes.len(), before.pools.len()), (4, 3, 4));
 
-    let kubeconfig = scene.plane.admin_kubeconfig().to_owned();
-    scene.start_operator(&kubeconfig, &environment());
-    scene
-        .until("the hashes are stamped anew", async || {
-            let pools = scene.objects("karpenter.sh/v1", "NodePool").await;
-            let claims = scene.claims().await;
-            pools
-                .iter()
-                .chain(&claims)
-                .all(|object| !["", "v3"].contains(&hash_version(object)))
-        })
-        .await;
-    tokio::time::sleep(LOOK_ON).await;
+    take_over(&mut scene, &installed).await;
+    platform.build_in(1.0).await;
+    running(&scene, "late", 1).await;
+    let now = held(&scene, &platform).await;
     assert_eq!(
-        held(&scene).await,
-        before,
-        "nothing is bought, moved or removed\n{}",
-        scene.log()
+        (&now.claims, &now.pools),
+        (&before.claims, &before.pools),
+        "the one on its way is waited for"
     );
-    let claims = scene.claims().await;
-    for claim in &claims {
-        assert!(condition(claim, "Drifted").is_none(), "{claim}");
-        assert!(claim["metadata"]["deletionTimestamp"].is_null());
-    }
+    assert!(now.nodes.is_superset(&before.nodes) && now.nodes.len() == 4);
+    all_are_ready(&scene).await;
+    nothing_happens(&scene, &platform, &now).await;
 
+    // one of ours beside them
+    scene.scale("web", 4).await;
+    running(&scene, "web", 4).await;
+    all_are_ready(&scene).await;
+    let handed_back = held(&scene, &platform).await;
+    assert_eq!((handed_back.claims.len(), handed_back.pools.len()), (5, 5));
     scene.stop_operator().await;
+
     let nodes = scene.nodes().await;
-    for claim in &claims {
+    for claim in scene.claims().await {
         let node = nodes
             .iter()
             .find(|node| claim["status"]["nodeName"] == node["metadata"]["name"])
             .unwrap();
-        assert_the_go_provider_could_go_on(claim, node);
+        assert_the_go_provider_could_go_on(&claim, node, &handed_back.pools[&uid(&claim)]);
     }
+    // it comes back, and then ours once more
+    go::stamp_anew(&scene).await;
+    take_over(&mut scene, &installed).await;
+    nothing_happens(&scene, &platform, &handed_back).await;
 
-    scene.start_operator(&kubeconfig, &environment());
-    scene.scale("web", 0).await;
+    scene.keep_what_is_shown("upgrade").await;
+    for deployment in ["web", "late"] {
+        scene.scale(deployment, 0).await;
+    }
     scene.nothing_left().await;
+    installed.assert_nothing_was_forbidden(&scene);
+    scene.stop_operator().await;
 }
 
-async fn all_run(scene: &Scene, pods: usize) {
+async fn running(scene: &Scene, app: &str, pods: usize) {
     scene
-        .until("all pods run", async || {
+        .until(&format!("the pods of {app} run"), async || {
             let all = scene.pods().await;
-            all.len() == pods && all.iter().all(|pod| pod["status"]["phase"] == "Running")
+            let of: Vec<&Value> = all
+                .iter()
+                .filter(|pod| pod["metadata"]["labels"]["app"] == app)
+                .collect();
+            of.len() == pods && of.iter().all(|pod| pod["status"]["phase"] == "Running")
+        })
+        .await;
+}
+
+async fn all_are_ready(scene: &Scene) {
+    scene
+        .until("all claims are ready", async || {
+            let claims = scene.claims().await;
+            claims
+                .iter()
+                .all(|claim| condition(claim, "Ready").is_some_and(|ready| ready["status"] == "True"))
         })
         .await;
 }
