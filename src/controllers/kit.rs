@@ -2,6 +2,7 @@
 
 use crate::clock::SharedClock;
 use crate::cloud::provider::Provider;
+use crate::controllers::arrivals::Arrivals;
 use crate::k8s::cluster_task::ClusterHandle;
 use crate::k8s::events::Recorder;
 use crate::k8s::write::Writer;
@@ -25,6 +26,8 @@ pub struct Kit {
     pub clock: SharedClock,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// Where claims come from.
+    pub arrivals: Arrivals,
 }
 
 impl Kit {

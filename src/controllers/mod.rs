@@ -10,9 +10,11 @@
 //! | [`nodeoverlay`] | which corrections of instance types hold |
 //! | [`nodepool`] | hash, counter, readiness, validation, registration health |
 //! | [`disruption`] | which nodes go voluntarily, and how |
+//! | [`arrivals`] | where claims come from |
 //! | [`eviction`] | asking pods to leave |
 //! | [`metrics`] | what is shown of objects: series, and Events of transitions |
 
+pub mod arrivals;
 pub mod capacity;
 pub mod disruption;
 pub mod eviction;
@@ -26,4 +28,5 @@ pub mod nodepool;
 pub mod pricing;
 pub mod provisioning;
 
+pub use arrivals::{Arrival, Arrivals};
 pub use kit::Kit;

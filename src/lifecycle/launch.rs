@@ -4,6 +4,7 @@
 //! controller on each pass, before registration.
 //!
 //! ```text
+//! Unneeded ──▶ GiveUp
 //! NotOrdered ──Order──▶ Waiting ──attached──▶ MarkLaunched
 //!                          │ deadline               │ (launched) taken, or missing and confirmed
 //!                          ▼                        ▼
@@ -36,6 +37,9 @@ pub enum Launched {
 pub enum Machine {
     /// Nothing was asked for yet, as far as the claim's record and this process know.
     NotOrdered,
+    /// Nothing was asked for, and nobody needs it: an earlier leader made the claim, and it arrived after its pods were planned anew
+    /// (architecture §3.5).
+    Unneeded,
     /// Asked for, not attached yet; the provider's reason and words go to the condition.
     Waiting {
         /// Condition reason, such as `AwaitingServerAssignment`.
@@ -72,6 +76,8 @@ pub enum GiveUp {
     Vanished,
     /// The platform took the server away.
     Taken,
+    /// The claim arrived after its pods were planned anew.
+    Unneeded,
 }
 
 /// What to do next about a launch.
@@ -113,6 +119,7 @@ pub fn next_step(launched: Launched, machine: &Machine, deadline: DateTime<Utc>,
             until: now.checked_add_signed(POLL),
         },
         (Launched::Open, Machine::Attached | Machine::Alive) => LaunchStep::MarkLaunched,
+        (Launched::Open, Machine::Unneeded) => LaunchStep::GiveUp(GiveUp::Unneeded),
         (Launched::Open, _) if now >= deadline => LaunchStep::GiveUp(GiveUp::TimedOut),
         (Launched::Open, Machine::NotOrdered) => LaunchStep::Order,
         (Launched::Open, Machine::Waiting { reason, message }) => LaunchStep::Wait {
@@ -241,6 +248,14 @@ mod tests {
         };
         assert_eq!(until, at(1) + POLL);
         assert_eq!(says.unwrap().0, "AwaitingServerAssignment");
+    }
+
+    #[test]
+    fn nothing_is_ordered_for_a_claim_that_nobody_needs_and_what_is_launched_stays() {
+        // architecture §3.5
+        let step = |launched| next_step(launched, &Machine::Unneeded, at(30), at(1));
+        assert_eq!(step(Launched::Open), LaunchStep::GiveUp(GiveUp::Unneeded));
+        assert!(matches!(step(Launched::Decided), LaunchStep::Reassert { .. }));
     }
 
     #[test]

@@ -164,6 +164,7 @@ fn nodeclaims(starter: &mut Starter<'_>, kits: &Kits, cores: usize, orders: Arc<
             ordered.forget(&change.uid);
         }
     });
+    starter.cluster.on_change(kits.arrivals.trigger());
     let lifecycle = Lifecycle::new(kits.of("nodeclaim.lifecycle"), orders, Arc::clone(&health));
     // lifecycle 0.7
     let settings = QueueSettings::new("nodeclaim.lifecycle", workers_at(cores, 1000, 5000))

@@ -9,7 +9,7 @@ use super::wiring::Borders;
 use crate::clock::SharedClock;
 use crate::cloud::{Observed, Overlaid, OverlayStore, Provider};
 use crate::cluster::{Change, Cluster};
-use crate::controllers::Kit;
+use crate::controllers::{Arrivals, Kit};
 use crate::k8s::cluster_task::ClusterTask;
 use crate::k8s::queue::{Mode, Queue, QueueSettings, Reconciler};
 use crate::k8s::watchdog::{Vital, Vitals};
@@ -112,6 +112,8 @@ pub(super) struct Kits {
     metrics: Arc<Metrics>,
     /// Only with the gate NodeOverlay: without it the provider is not wrapped at all (scheduling 26-11).
     pub(super) overlays: Option<Arc<OverlayStore>>,
+    /// One memory for all controllers.
+    pub(super) arrivals: Arrivals,
 }
 
 impl Kits {
@@ -122,6 +124,7 @@ impl Kits {
             clock: Arc::clone(clock),
             metrics: Arc::new(borders.metrics.clone()),
             overlays,
+            arrivals: Arrivals::default(),
         }
     }
 
@@ -139,6 +142,7 @@ impl Kits {
             provider: Arc::new(provider),
             clock: Arc::clone(&self.clock),
             metrics: Arc::clone(&self.metrics),
+            arrivals: self.arrivals.clone(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::world::{CLAIMS, Inside, MINUTE, deployment, node_class, node_pool, of_classes};
 use sandbox::api::{Fault, FaultRule, HookPoint, Verb};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 const LARGE: &str = "gp.vs1.large-iad";
@@ -184,4 +184,74 @@ async fn an_operator_that_ends_before_any_of_its_writes_buys_once() {
 #[tokio::test(start_paused = true)]
 async fn an_operator_that_ends_before_the_answer_to_any_of_its_writes_buys_once() {
     cut_at_each_write(HookPoint::After).await;
+}
+
+/// A claim as another process would have made it for the same pods, and as it arrives: with a name of its own and nothing known of a machine.
+fn made_by_another(inside: &Inside, owned: bool) -> Value {
+    let mut claim = inside.world.values(CLAIMS).remove(0);
+    let metadata = claim["metadata"].clone();
+    claim["metadata"] = json!({ "name": "default-late", "annotations": metadata["annotations"],
+        "labels": { "karpenter.sh/nodepool": "default" } });
+    if owned {
+        claim["metadata"]["ownerReferences"] = metadata["ownerReferences"].clone();
+    }
+    claim.as_object_mut().unwrap().remove("status");
+    claim
+}
+
+fn life_of(inside: &Inside, name: &str) -> crate::world::Life {
+    let lives = inside.lives();
+    lives.into_iter().find(|life| life.name == name).unwrap()
+}
+
+// architecture §3.5
+#[tokio::test(start_paused = true)]
+async fn nothing_is_ordered_for_a_claim_of_an_earlier_leader_that_arrives_after_its_pods_were_planned_anew() {
+    let inside = ready(30).await;
+    wants(&inside, 2).await;
+    inside
+        .until("two claims", MINUTE, |world| world.claims().len() == 2)
+        .await;
+    inside.apply(&[made_by_another(&inside, true)]).await;
+    inside.world.pass(20 * SECOND).await;
+    let late = life_of(&inside, "default-late");
+    let said = |condition: &Value| condition["type"] == "Launched" && condition["reason"] == "SentByEarlierLeader";
+    let conditions = late.last["status"]["conditions"].as_array().unwrap();
+    assert!(conditions.iter().any(said), "{late:?}");
+    inside
+        .until("it is gone", 2 * MINUTE, |world| world.claims().len() == 2)
+        .await;
+    inside
+        .until("all pods have a node", LIMIT, |world| world.bound() == 2)
+        .await;
+    inside.world.pass(40 * SECOND).await;
+    assert_eq!(inside.lives().len(), 3, "{:#?}", inside.lives());
+    let uid = late.last["metadata"]["uid"].as_str().unwrap().to_owned();
+    assert!(!inside.orders().contains(&uid));
+    assert_eq!(inside.orders().len(), 2, "one machine for each pod");
+    inside.end().await;
+}
+
+// architecture §3.5
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_there_at_the_start_or_that_somebody_made_by_hand_gets_its_machine() {
+    let mut inside = ready(31).await;
+    wants(&inside, 1).await;
+    inside.until("a claim", MINUTE, |world| world.claims().len() == 1).await;
+    let by_hand = made_by_another(&inside, false);
+    inside.apply(&[by_hand]).await;
+    inside
+        .until("a machine for it too", MINUTE, |world| world.pools().len() == 2)
+        .await;
+    inside.kill().await;
+    let mut there = made_by_another(&inside, true);
+    there["metadata"]["name"] = json!("default-there");
+    inside.apply(&[there]).await;
+    inside.restart();
+    inside
+        .until("and for the one that waited", 2 * MINUTE, |world| {
+            world.pools().len() == 3
+        })
+        .await;
+    inside.end().await;
 }

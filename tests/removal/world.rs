@@ -8,7 +8,6 @@ use karpenter::clock::{SharedClock, TokioClock};
 use karpenter::cloud::Provider;
 use karpenter::cloud::fake::FakeProvider;
 use karpenter::cluster::{Change, Cluster, Key, Kind};
-use karpenter::controllers::Kit;
 use karpenter::controllers::disruption::{Commands, Execution, Loop, PERIOD};
 use karpenter::controllers::eviction::{Evictions, Evictor};
 use karpenter::controllers::node::hydration::NodeHydration;
@@ -20,6 +19,7 @@ use karpenter::controllers::nodeclaim::machine::Orders;
 use karpenter::controllers::nodeclaim::marks::Marks;
 use karpenter::controllers::nodeclaim::podevents::{self, PodEvents};
 use karpenter::controllers::nodepool::health::RegistrationHealth;
+use karpenter::controllers::{Arrivals, Kit};
 use karpenter::k8s::client::{ApiClient, Limits};
 use karpenter::k8s::cluster_task::{ClusterHandle, ClusterTask, NewClusterTask};
 use karpenter::k8s::events::RecorderTask;
@@ -220,6 +220,7 @@ impl World {
             provider: Arc::clone(&provider) as Arc<dyn Provider>,
             clock: Arc::clone(clock),
             metrics: Arc::clone(&metrics),
+            arrivals: Arrivals::default(),
         };
         let mut starter = Starter {
             task,

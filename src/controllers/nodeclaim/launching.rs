@@ -4,6 +4,7 @@ use super::details;
 use super::lifecycle::{Ended, Lifecycle, Pass, Step};
 use crate::api::{Conditioned, NodeClaim, conditions};
 use crate::cloud::{AWAITING_SERVER_ASSIGNMENT, CloudError, MachineState, Remedy, Stage};
+use crate::controllers::Arrival;
 use crate::k8s::events::{Event, EventType, Involved};
 use crate::k8s::queue::{Next, ReconcileError};
 use crate::lifecycle::launch::{
@@ -11,6 +12,9 @@ use crate::lifecycle::launch::{
 };
 use crate::lifecycle::liveness::launch_deadline;
 use chrono::TimeDelta;
+
+/// Condition reason of a claim that arrived after its pods were planned anew.
+const SENT_BY_EARLIER_LEADER: &str = "SentByEarlierLeader";
 
 impl Lifecycle {
     /// The launch step of one pass.
@@ -42,6 +46,7 @@ impl Lifecycle {
                 mark_launched(pass);
                 Ok(Step::Next(Next::Done))
             }
+            LaunchStep::GiveUp(GiveUp::Unneeded) => Ok(Step::End(unneeded(pass))),
             LaunchStep::GiveUp(why) => Ok(Step::End(self.give_up_launch(pass, why))),
         }
     }
@@ -57,7 +62,11 @@ impl Lifecycle {
         }
         let never_ordered = pass.claim.provider_id().is_none() && self.orders.details(pass.claim.uid()).is_none();
         if launched == Launched::Open && never_ordered {
-            return Machine::NotOrdered;
+            return match self.kit.arrivals.of(&pass.claim) {
+                Arrival::Late => Machine::Unneeded,
+                Arrival::Undecided => Machine::Unreachable { says: None },
+                Arrival::Sent | Arrival::There => Machine::NotOrdered,
+            };
         }
         let identity = self.orders.identity(&pass.claim);
         let state = self
@@ -154,6 +163,22 @@ impl Lifecycle {
         {
             details::populate(&mut pass.claim, &accepted);
         }
+    }
+}
+
+/// Ends a claim that arrived after its pods were planned anew (architecture §3.5).
+fn unneeded(pass: &mut Pass<'_>) -> Ended {
+    tracing::warn!(
+        NodeClaim = pass.claim.metadata.name,
+        "an earlier leader sent this nodeclaim and it arrived after its pods were planned anew, deleting it before a machine is ordered"
+    );
+    let message = "An earlier leader sent this NodeClaim, and it arrived after the present one had planned its pods anew; no machine \
+                   was ordered for it, and it is being deleted";
+    pass.claim
+        .set_unknown(conditions::LAUNCHED, SENT_BY_EARLIER_LEADER, message, pass.now);
+    Ended {
+        reason: "garbage_collected",
+        unhealthy: None,
     }
 }
 

@@ -121,6 +121,17 @@ pub(super) fn over_limit(pool: &NodePool, usage: &ResourceList) -> Result<(), Cr
 
 /// Sends one claim for the first time. A claim of that name that was there before is not ours, however much it looks like it.
 pub(super) async fn send(kit: &Kit, object: &NodeClaim) -> Result<Sent, CreateError> {
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    // before the claim can be seen
+    kit.arrivals.sending(name);
+    let outcome = send_once(kit, object).await;
+    if !matches!(outcome, Ok(Sent::Created) | Err(CreateError::InDoubt(_))) {
+        kit.arrivals.given_up(name);
+    }
+    outcome
+}
+
+async fn send_once(kit: &Kit, object: &NodeClaim) -> Result<Sent, CreateError> {
     let error = match kit.writer.create(object).await {
         Ok(_) => return Ok(Sent::Created),
         Err(error) if error.is_already_there() => return Ok(Sent::NameTaken),

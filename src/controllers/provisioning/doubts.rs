@@ -4,7 +4,7 @@
 //! no answer, and not found at once ─▶ in doubt: its pods wait, it counts against limits
 //!     ├─ found, and it is ours ─▶ its pods are promised to it
 //!     ├─ not found, young, wanted ─▶ sent again under the same name: it cannot exist twice
-//!     ├─ not found, old ─▶ never came: forgotten, its pods are planned anew
+//!     ├─ not found, old ─▶ never came: forgotten, its pods are planned anew (and should it come, nothing is ordered for it)
 //!     └─ cannot be read ─▶ stays in doubt
 //! ```
 //!
@@ -166,7 +166,7 @@ impl Doubts {
             Verdict::Adopt => self.adopt(kit, doubt).await,
             Verdict::SendAgain => self.send_again(kit, doubt).await,
             Verdict::Forget => {
-                self.forget(doubt);
+                self.give_up(kit, doubt);
                 Ok(())
             }
             Verdict::Wait => Ok(()),
@@ -178,7 +178,7 @@ impl Doubts {
         match kit.writer.create(&doubt.object).await {
             Ok(_) => self.adopt(kit, doubt).await,
             Err(error) if error.remedy() == Remedy::TellTheUser => {
-                self.forget(doubt);
+                self.give_up(kit, doubt);
                 Err(error.into())
             }
             Err(_) => Ok(()),
@@ -195,6 +195,12 @@ impl Doubts {
         record::promised(kit, &claim.pods, &MachineId::Claim(doubt.name().into()));
         self.forget(doubt);
         Ok(())
+    }
+
+    /// Should the claim come all the same, its pods were planned anew by then: nothing is ordered for it.
+    fn give_up(&self, kit: &Kit, doubt: &Doubt) {
+        kit.arrivals.given_up(doubt.name());
+        self.forget(doubt);
     }
 
     fn forget(&self, doubt: &Doubt) {

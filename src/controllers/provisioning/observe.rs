@@ -10,7 +10,7 @@ use crate::api::{Conditioned, NodePool, Operator, conditions};
 use crate::cloud::CloudError;
 use crate::cluster::entries::{ClaimEntry, PodEntry, PoolEntry};
 use crate::cluster::{MachineId, Snapshot, StateNode};
-use crate::controllers::Kit;
+use crate::controllers::{Arrival, Arrivals, Kit};
 use crate::resources::{Quantity, ResourceList, names};
 use crate::scheduling::pdb::{Budget, is_currently_reschedulable};
 use crate::scheduling::validation::{InvalidPod, asks_for_overwritten, validate_pod};
@@ -140,14 +140,25 @@ pub(super) async fn with_types(kit: &Kit, pool: &NodePool) -> Pool {
     Pool::from_api(pool, types)
 }
 
-/// All machines, and what stands for claims without a type.
-pub(super) fn machines(snapshot: &Snapshot, held: &Held, pools: &[Pool]) -> (Vec<Arc<Node>>, Vec<Option<MachineId>>) {
+/// All machines, and what stands for claims without a type. A claim that came late gets no machine, so no pod may wait for it.
+pub(super) fn machines(
+    snapshot: &Snapshot,
+    held: &Held,
+    pools: &[Pool],
+    arrivals: &Arrivals,
+) -> (Vec<Arc<Node>>, Vec<Option<MachineId>>) {
+    let comes = |claim: &&Arc<ClaimEntry>| arrivals.of(&claim.facts) != Arrival::Late;
     let mut nodes = Vec::with_capacity(snapshot.machines.len());
     let mut ids = Vec::with_capacity(snapshot.machines.len());
     for (id, machine) in snapshot.machines.iter() {
         if machine.is_resolved() {
             nodes.push(Arc::clone(machine.for_scheduling()));
-        } else if let Some(claim) = machine.claim.as_ref().filter(|_| !machine.is_marked_for_deletion()) {
+        } else if let Some(claim) = machine
+            .claim
+            .as_ref()
+            .filter(|_| !machine.is_marked_for_deletion())
+            .filter(comes)
+        {
             let mut node = untyped(claim, pools);
             node.allocatable = unspoken(snapshot, machine, claim);
             nodes.push(Arc::new(node));

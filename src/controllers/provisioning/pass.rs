@@ -91,7 +91,9 @@ impl Provisioner {
     async fn pass(&self) -> Result<(), ReconcileError> {
         self.doubts.settle(&self.kit).await?;
         let started = Instant::now();
+        self.kit.arrivals.deciding();
         let snapshot = self.kit.cluster.snapshot().await.map_err(ReconcileError::new)?;
+        self.kit.arrivals.decided_by(&snapshot);
         let Some(question) = self.question(&snapshot).await else {
             return Ok(());
         };
@@ -136,7 +138,7 @@ impl Provisioner {
         for pool in &usable {
             pools.push(observe::with_types(&self.kit, &pool.facts).await);
         }
-        let (nodes, machines) = observe::machines(snapshot, &held, &pools);
+        let (nodes, machines) = observe::machines(snapshot, &held, &pools, &self.kit.arrivals);
         let problem = Problem {
             pools,
             nodes,

@@ -46,6 +46,7 @@ pub const CONDITIONS: &[ConditionRow] = &[
     row(CLAIM, "Launched", "Unknown", "PoolRefused", "The platform refused the order for good."),
     row(CLAIM, "Launched", "Unknown", "UnknownServerClass", "None of the claim's server classes is sold in the region."),
     row(CLAIM, "Launched", "Unknown", "InvalidClaimUID", "The claim has no UID that a pool can be named after."),
+    row(CLAIM, "Launched", "Unknown", "SentByEarlierLeader", "The claim arrived after another leader had planned its pods anew; it goes without a machine."),
     row(CLAIM, "Launched", "True", "Launched", "A server is assigned."),
     row(CLAIM, "Registered", "Unknown", "AwaitingReconciliation", "The server is not assigned yet."),
     row(CLAIM, "Registered", "Unknown", "NodeNotFound", "The server is assigned and has not joined the cluster."),
