@@ -9,6 +9,8 @@
 
 #[path = "spot_client/client.rs"]
 mod client;
+#[path = "spot_client/late.rs"]
+mod late;
 #[path = "spot_client/launch.rs"]
 mod launch;
 #[path = "spot_client/life.rs"]

@@ -345,6 +345,20 @@ impl Provider for FakeProvider {
         Ok(Deletion::InProgress)
     }
 
+    async fn end(&self, machine: &Machine) -> Result<Deletion, CloudError> {
+        let mut state = self.lock();
+        state.calls.push(format!("delete {}", machine.claim_uid));
+        if !state.reachable {
+            return Err(unreachable("deleting"));
+        }
+        let is_it = |order: &Order| order.capacity_type == machine.capacity_type;
+        if let Some(order) = state.orders.get_mut(&machine.claim_uid).filter(|order| is_it(order)) {
+            order.deleting = true;
+        }
+        state.foreign.retain(|known| known != machine);
+        Ok(Deletion::InProgress)
+    }
+
     async fn list(&self) -> Result<MachineList, CloudError> {
         let state = self.lock();
         if !state.reachable {
@@ -382,6 +396,8 @@ impl Provider for FakeProvider {
     fn repair_policies(&self) -> &[RepairPolicy] {
         REPAIR
     }
+
+    fn made_here(&self, _claim_uid: &str) {}
 
     fn did_not_deliver(&self, instance_type: &str, capacity_type: CapacityType) {
         self.lock().undelivered.push((instance_type.to_owned(), capacity_type));

@@ -9,7 +9,8 @@
 use crate::api::{NodeClaim, NodePool};
 use crate::cloud::error::CloudError;
 use crate::cloud::provider::{
-    Accepted, Deletion, InstanceTypes, MachineIdentity, MachineList, MachineState, Provider, passed_on_to_inner,
+    Accepted, Deletion, InstanceTypes, Machine, MachineIdentity, MachineList, MachineState, Provider,
+    passed_on_to_inner,
 };
 use crate::telemetry::{CallLabels, CloudProviderMetrics};
 use async_trait::async_trait;
@@ -101,6 +102,10 @@ impl Provider for Observed {
         self.count("Delete", self.inner.delete(machine)).await
     }
 
+    async fn end(&self, machine: &Machine) -> Result<Deletion, CloudError> {
+        self.count("Delete", self.inner.end(machine)).await
+    }
+
     async fn list(&self) -> Result<MachineList, CloudError> {
         self.count("List", self.inner.list()).await
     }
@@ -151,6 +156,9 @@ mod tests {
             std::future::pending().await
         }
         async fn delete(&self, _machine: &MachineIdentity) -> Result<Deletion, CloudError> {
+            std::future::pending().await
+        }
+        async fn end(&self, _machine: &Machine) -> Result<Deletion, CloudError> {
             std::future::pending().await
         }
         async fn list(&self) -> Result<MachineList, CloudError> {

@@ -6,7 +6,8 @@
 use crate::api::{NodeClaim, NodePool};
 use crate::cloud::error::CloudError;
 use crate::cloud::provider::{
-    Accepted, Deletion, InstanceTypes, MachineIdentity, MachineList, MachineState, Provider, passed_on_to_inner,
+    Accepted, Deletion, InstanceTypes, Machine, MachineIdentity, MachineList, MachineState, Provider,
+    passed_on_to_inner,
 };
 use crate::resources::ResourceList;
 use crate::scheduling::overlays::Overlays;
@@ -133,6 +134,10 @@ impl Provider for Overlaid {
 
     async fn delete(&self, machine: &MachineIdentity) -> Result<Deletion, CloudError> {
         self.inner.delete(machine).await
+    }
+
+    async fn end(&self, machine: &Machine) -> Result<Deletion, CloudError> {
+        self.inner.end(machine).await
     }
 
     async fn list(&self) -> Result<MachineList, CloudError> {

@@ -209,6 +209,10 @@ macro_rules! passed_on_to_inner {
             self.inner.repair_policies()
         }
 
+        fn made_here(&self, claim_uid: &str) {
+            self.inner.made_here(claim_uid);
+        }
+
         fn did_not_deliver(&self, instance_type: &str, capacity_type: crate::scheduling::CapacityType) {
             self.inner.did_not_deliver(instance_type, capacity_type);
         }
@@ -254,6 +258,9 @@ pub trait Provider: Send + Sync + 'static {
     /// Ends a machine. Called whenever a claim ends, by identity; idempotent and cheap.
     async fn delete(&self, machine: &MachineIdentity) -> Result<Deletion, CloudError>;
 
+    /// Ends one machine of a list and no other, were there another for the same claim.
+    async fn end(&self, machine: &Machine) -> Result<Deletion, CloudError>;
+
     /// All machines of this cluster, also those that carry no mark of ours.
     async fn list(&self) -> Result<MachineList, CloudError>;
 
@@ -268,6 +275,9 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Node conditions that call for a replacement.
     fn repair_policies(&self) -> &[RepairPolicy];
+
+    /// This process made the claim: nobody can have ordered a machine for it before.
+    fn made_here(&self, claim_uid: &str);
 
     /// A type that was asked for and not delivered cools down, so that the next claim tries another (architecture §7.3).
     fn did_not_deliver(&self, instance_type: &str, capacity_type: CapacityType);

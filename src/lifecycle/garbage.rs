@@ -1,9 +1,10 @@
-//! Decides what is left over: claims whose machine is gone, and machines whose claim is gone.
+//! Decides what is left over: claims whose machine is gone, machines whose claim is gone, and second machines of one claim.
 //!
 //! Both directions rest on *complete* answers only: an unreachable or partial cloud means unknown, never gone. Called by the garbage controller
 //! with one machine list and, for the second direction, a claim list that was begun after the machine list had been answered
 //! (architecture §7.20).
 
+use crate::scheduling::CapacityType;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::BTreeSet;
 
@@ -63,6 +64,8 @@ pub struct MachineFacts {
     pub claim_uid: String,
     /// When it was ordered; unknown counts as just now.
     pub created: Option<DateTime<Utc>>,
+    /// How it is paid for.
+    pub capacity_type: CapacityType,
     /// It carries the label that marks what we ordered.
     pub labelled_ours: bool,
     /// It is going away already.
@@ -106,6 +109,25 @@ pub fn orphan(
     }
 }
 
+/// What a live claim says of its machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recorded {
+    /// Its capacity type, once an order of it was answered.
+    pub capacity_type: Option<CapacityType>,
+    /// A machine of that type is in the list under the claim's name, and is not going away.
+    pub listed: bool,
+}
+
+/// Whether a machine is a second one of a live claim: of another capacity type than the claim's own, which is there too. Its order came late, after
+/// another had been placed (architecture §6), and it would bill as long as the claim lives.
+pub fn is_second(listing: Listing, machine: &MachineFacts, claim: Recorded, now: DateTime<Utc>) -> bool {
+    let other = claim.capacity_type.is_some_and(|own| own != machine.capacity_type);
+    let old_enough = machine
+        .created
+        .is_some_and(|created| now.signed_duration_since(created) > MACHINE_MIN_AGE);
+    listing == Listing::Complete && other && claim.listed && !machine.going_away && old_enough
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,6 +149,7 @@ mod tests {
         MachineFacts {
             claim_uid: "u1".into(),
             created,
+            capacity_type: CapacityType::OnDemand,
             labelled_ours: true,
             going_away: false,
         }
@@ -216,6 +239,29 @@ mod tests {
             orphan(Listing::Complete, &wiped, &set(&[]), &set(&["u2"]), now()),
             Orphan::Report
         );
+    }
+
+    #[test]
+    fn a_second_machine_of_a_live_claim_goes_once_it_is_old_and_the_claims_own_is_there() {
+        // architecture §6, §7.20
+        let own = Recorded {
+            capacity_type: Some(CapacityType::Spot),
+            listed: true,
+        };
+        assert!(is_second(Listing::Complete, &machine(6), own, now()));
+        assert!(!is_second(Listing::Complete, &machine(5), own, now()), "too young");
+        assert!(!is_second(Listing::Partial, &machine(6), own, now()));
+        let alone = Recorded { listed: false, ..own };
+        assert!(!is_second(Listing::Complete, &machine(6), alone, now()), "the only one");
+        for capacity_type in [None, Some(CapacityType::OnDemand)] {
+            let other = Recorded { capacity_type, ..own };
+            assert!(!is_second(Listing::Complete, &machine(6), other, now()), "{other:?}");
+        }
+        let going = MachineFacts {
+            going_away: true,
+            ..machine(6)
+        };
+        assert!(!is_second(Listing::Complete, &going, own, now()));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use crate::world::{CLAIMS, Inside, MINUTE, deployment, node_class, node_pool, of_classes};
 use sandbox::api::{Fault, FaultRule, HookPoint, Verb};
+use sandbox::spot::Control;
+use sandbox::world::Order;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -253,5 +255,34 @@ async fn a_claim_that_was_there_at_the_start_or_that_somebody_made_by_hand_gets_
             world.pools().len() == 3
         })
         .await;
+    inside.end().await;
+}
+
+// architecture §6, §7.20
+#[tokio::test(start_paused = true)]
+async fn a_second_machine_of_the_other_kind_is_given_back_while_the_claim_lives() {
+    let inside = ready(32).await;
+    wants(&inside, 1).await;
+    all_run(&inside, 1).await;
+    let uid = inside.orders().remove(0);
+    let order = Order {
+        pool: &uid,
+        labels: [("karpenter.rackspace.com/managed", "true")].into(),
+        ..Order::default()
+    };
+    inside.control(Control::SetStock {
+        class: order.class.to_owned(),
+        stock: 0,
+    });
+    assert_eq!(inside.world.order(&order), 201);
+    assert_eq!(inside.world.pools().len(), 2);
+    inside.world.pass(4 * MINUTE).await;
+    assert_eq!(inside.world.pools().len(), 2, "it is too young to be sure of");
+    inside
+        .until("one is left", 5 * MINUTE, |world| world.pools().len() == 1)
+        .await;
+    inside.world.pass(5 * MINUTE).await;
+    assert_eq!(inside.world.bound(), 1, "the claim's own stays, and its pod");
+    assert_eq!(inside.lives().len(), 1);
     inside.end().await;
 }

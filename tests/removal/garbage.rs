@@ -2,7 +2,7 @@
 
 use crate::world::{KARPENTER, World, seconds};
 use chrono::{DateTime, TimeDelta, Utc};
-use karpenter::cloud::Machine;
+use karpenter::cloud::{Machine, Provider};
 use karpenter::scheduling::CapacityType;
 use serde_json::json;
 
@@ -96,9 +96,33 @@ async fn a_machine_with_a_live_claim_is_never_an_orphan() {
     let world = World::start().await;
     let uid = machine(&world).await;
     // the same machine as the platform lists it, old and without our mark
-    world.provider.add_foreign(foreign(&uid, 600, false));
+    let own = world.provider.list().await.unwrap().machines.remove(0).capacity_type;
+    world.provider.add_foreign(Machine {
+        capacity_type: own,
+        ..foreign(&uid, 600, false)
+    });
     seconds(600).await;
     assert!(!deleted(&world, &uid) && world.claim("a").await.is_some());
+}
+
+// architecture §6, §7.20
+#[tokio::test(start_paused = true)]
+async fn a_second_machine_of_a_live_claim_is_ended_and_the_claims_own_stays() {
+    let world = World::start().await;
+    let uid = machine(&world).await;
+    let own = world.provider.list().await.unwrap().machines.remove(0);
+    let other = match own.capacity_type {
+        CapacityType::Spot => CapacityType::OnDemand,
+        _ => CapacityType::Spot,
+    };
+    // its labels were wiped, as happens
+    world.provider.add_foreign(Machine {
+        capacity_type: other,
+        ..foreign(&uid, 600, false)
+    });
+    seconds(300).await;
+    assert_eq!(world.provider.list().await.unwrap().machines, [own]);
+    assert!(world.claim("a").await.is_some());
 }
 
 #[tokio::test(start_paused = true)]

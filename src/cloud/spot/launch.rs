@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! ordered before? ─▶ answer from memory
-//! may an earlier process have ordered? ─▶ look in both kinds ─▶ adopt
+//! may it have been ordered? ─▶ look in both kinds, by name and in the lists ─▶ adopt
+//!                             └▶ nothing, and it may still come ─▶ only the kind that was sent; unknown which, and the claim may be either: later
 //! else ─▶ cheapest offering ─▶ bid ─▶ POST ─▶ made, or the name was taken ─▶ adopt if it is the same order
 //!       ▲         ▲              ▲       └─ refused: increment ─▶ other rules (bid again)
 //!       │         └── never sold ┼──────────────────┤
@@ -11,7 +12,7 @@
 //!
 //! Called by the provider's `create`. Bids and refusals are logged here, and nowhere else.
 
-use crate::api::{NodeClaim, RackspaceSpotNodeClass, time};
+use crate::api::{NodeClaim, RackspaceSpotNodeClass, labels, time};
 use crate::cloud::choose::{Choice, choices, requirements_of, why_none};
 use crate::cloud::error::CloudError;
 use crate::cloud::provider::{AWAITING_SERVER_ASSIGNMENT, Accepted, Stage};
@@ -46,6 +47,30 @@ pub(super) struct Launch<'a> {
     pub(super) region: String,
 }
 
+/// What came of a look for an earlier order.
+enum Found {
+    Pool(Box<Pool>),
+    /// In these kinds one may be ordered.
+    Nothing(Kinds),
+}
+
+/// The kinds in which a pool may be ordered.
+#[derive(Clone, Copy)]
+enum Kinds {
+    Any,
+    /// Another one could become a second machine.
+    Only(PoolKind),
+}
+
+impl Kinds {
+    fn allow(self, choice: &Choice) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Only(kind) => PoolKind::of(choice.capacity_type) == Some(kind),
+        }
+    }
+}
+
 /// What one offering came to.
 enum Placed {
     Accepted(Box<Accepted>),
@@ -70,11 +95,10 @@ impl Launch<'_> {
             return Ok(accepted);
         }
         let catalogue = self.provider.stock.current();
-        if self.may_have_been_ordered_before()
-            && let Some(pool) = self.look_up().await?
-        {
-            return self.adopt(&pool, &catalogue);
-        }
+        let kinds = match self.look_first().await? {
+            Found::Pool(pool) => return self.adopt(&pool, &catalogue),
+            Found::Nothing(kinds) => kinds,
+        };
         let well_known = WellKnownLabels::default();
         let mut reasons = Vec::new();
         let mut repriced: BTreeMap<(String, CapacityType), u32> = BTreeMap::new();
@@ -83,7 +107,8 @@ impl Launch<'_> {
             // Ranked anew each time: a refusal tells of a price that moved.
             let catalogue = self.provider.stock.current();
             let mut ranked = choices(self.claim, &catalogue.types, &well_known).into_iter();
-            let Some(choice) = ranked.find(|choice| !given_up.contains(&offering(choice))) else {
+            let may_be = |choice: &Choice| kinds.allow(choice) && !given_up.contains(&offering(choice));
+            let Some(choice) = ranked.find(may_be) else {
                 break;
             };
             let reason = match self.place(&choice).await? {
@@ -100,6 +125,12 @@ impl Launch<'_> {
             };
             reasons.push(format!("{}: {reason}", choice.instance_type.name));
             given_up.insert(offering(&choice));
+        }
+        if let Kinds::Only(kind) = kinds {
+            reasons.push(format!(
+                "no other kind is tried while an earlier {} order may still be carried out",
+                kind.word()
+            ));
         }
         let now = self.provider.stock.current();
         reasons.push(why_none(self.claim, &now.types, &well_known));
@@ -126,8 +157,13 @@ impl Launch<'_> {
     /// Whether a pool of this name may exist although this process remembers none: an earlier one may have ordered it, or our own create had no clear
     /// outcome.
     fn may_have_been_ordered_before(&self) -> bool {
-        if self.provider.orders().get(self.claim.uid()).is_some() {
-            return true;
+        let (unanswered, is_made_here) = {
+            let orders = self.provider.orders();
+            let uid = self.claim.uid();
+            (!orders.unanswered(uid).is_empty(), orders.is_made_here(uid))
+        };
+        if unanswered || is_made_here {
+            return unanswered;
         }
         let ours_since = self.provider.since().time.checked_add_signed(CLOCKS_DIFFER);
         match (time::created(&self.claim.metadata), ours_since) {
@@ -136,15 +172,55 @@ impl Launch<'_> {
         }
     }
 
-    async fn look_up(&self) -> Result<Option<Pool>, CloudError> {
+    /// Looks for a pool of an earlier order, and says in which kinds one may be ordered if there is none. "Not found" has been answered for pools that
+    /// are there, so the lists have to agree; and what is in none of them may still come (architecture §6).
+    async fn look_first(&self) -> Result<Found, CloudError> {
+        if !self.may_have_been_ordered_before() {
+            return Ok(Found::Nothing(Kinds::Any));
+        }
+        let uid = self.claim.uid();
         for kind in PoolKind::ALL {
-            match self.provider.client.pool(kind, self.claim.uid()).await {
-                Ok(pool) => return Ok(Some(pool)),
+            match self.provider.client.pool(kind, uid).await {
+                Ok(pool) => return Ok(Found::Pool(Box::new(pool))),
                 Err(SpotError::NotFound { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(None)
+        let unanswered = self.provider.orders().unanswered(uid);
+        let earliest = unanswered.values().max().copied();
+        let earliest = earliest.unwrap_or_else(|| self.provider.since().instant);
+        let view = self.provider.seen_since(earliest).await?;
+        let listed = |kind: PoolKind| view.pools.get(&(kind, uid.to_owned()));
+        if let Some(pool) = PoolKind::ALL.into_iter().find_map(listed) {
+            return Ok(Found::Pool(Box::new(pool.clone())));
+        }
+        let settled = view.is_complete() && earliest.elapsed() >= self.provider.settings.settles_in;
+        let sent: Vec<PoolKind> = unanswered.into_keys().collect();
+        self.kinds(&sent, settled).map(Found::Nothing)
+    }
+
+    /// The kinds in which a pool may be ordered after one was `sent` in these, or, if they are unknown, perhaps by an earlier process. In one kind a
+    /// second order changes nothing, since both have the same name; in the other it would be a second machine.
+    fn kinds(&self, sent: &[PoolKind], settled: bool) -> Result<Kinds, CloudError> {
+        if settled {
+            return Ok(Kinds::Any);
+        }
+        if let [kind] = sent {
+            return Ok(Kinds::Only(*kind));
+        }
+        let wanted = requirements_of(self.claim).get_or_any(labels::CAPACITY_TYPE);
+        let is_wanted = |kind: &PoolKind| wanted.has(kind.capacity_type().as_str());
+        if !PoolKind::ALL.iter().all(is_wanted) {
+            return Ok(Kinds::Any);
+        }
+        Err(CloudError::UnknownOutcome {
+            operation: "ordering",
+            object: format!(
+                "pool {}, which an earlier process may have sent as spot or as on-demand a moment ago,",
+                self.claim.uid()
+            ),
+            source: None,
+        })
     }
 
     /// Takes a pool that carries our claim's name for its order, if it is one (architecture §6).
@@ -221,12 +297,12 @@ impl Launch<'_> {
                 Err(SpotError::Refused { words, .. }) => words,
                 Err(error) => {
                     if !matches!(error, SpotError::UnknownOutcome { .. }) {
-                        self.provider.orders().forget(self.claim.uid());
+                        self.provider.orders().refused(self.claim.uid());
                     }
                     return Err(error.into());
                 }
             };
-            self.provider.orders().forget(self.claim.uid());
+            self.provider.orders().refused(self.claim.uid());
             self.log_refused(kind, server_class, bid.as_ref(), &words);
             let next = self.after_refusal(choice, bid.as_ref(), &words).await?;
             match next {

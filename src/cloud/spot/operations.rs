@@ -129,21 +129,27 @@ impl SpotClient {
             self.pools_path(pool.kind).await?,
         );
         call.body = Some(pool.body(&self.namespace().await?));
+        let unknown = |last: String| SpotError::UnknownOutcome {
+            operation: call.operation,
+            object: call.object.clone(),
+            last,
+        };
         let mut sends = 0;
         loop {
             sends += 1;
             let last = match self.call_raw(&call).await {
                 // The body of a success is not needed: everything in it was ours.
                 Ok(_) => return Ok(Created::New),
-                Err(SpotError::AlreadyExists { object }) => {
+                Err(SpotError::AlreadyExists { .. }) => {
                     return match self.pool(pool.kind, &pool.name).await {
                         Ok(existing) => Ok(Created::Existed(Box::new(existing))),
-                        // Taken a moment ago and gone now: whoever called asks again.
-                        Err(SpotError::NotFound { .. }) => Err(SpotError::AlreadyExists { object }),
-                        Err(error) => Err(error),
+                        // It was there a moment ago, and perhaps it is still: whoever called looks again.
+                        Err(error) => Err(unknown(error.to_string())),
                     };
                 }
                 Err(SpotError::UnknownOutcome { last, .. }) => last,
+                // What is answered to a second send says nothing about the first.
+                Err(error) if sends > 1 => return Err(unknown(error.to_string())),
                 Err(error) => return Err(error),
             };
             tracing::info!(
@@ -155,13 +161,7 @@ impl SpotClient {
                 Ok(existing) => return Ok(Created::Existed(Box::new(existing))),
                 // Not there (yet): the name makes another send harmless.
                 Err(SpotError::NotFound { .. }) if sends < MOST_CREATE_SENDS => {}
-                Err(_) => {
-                    return Err(SpotError::UnknownOutcome {
-                        operation: call.operation,
-                        object: call.object,
-                        last,
-                    });
-                }
+                Err(_) => return Err(unknown(last)),
             }
         }
     }

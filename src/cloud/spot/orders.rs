@@ -12,7 +12,7 @@ use crate::cloud::spot::labels::is_ours;
 use crate::cloud::spot::servers::{Likeness, first_of};
 use crate::cloud::spot::types::{Pool, PoolKind};
 use crate::cloud::spot::view::View;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -53,6 +53,10 @@ pub struct Order {
 #[derive(Debug, Default)]
 pub struct Orders {
     by_claim: BTreeMap<String, Order>,
+    /// Kinds in which a create was sent that never got an answer, and when last: such a pool may come late.
+    unclear: BTreeMap<String, BTreeMap<PoolKind, Instant>>,
+    /// Claims that this process made, and when that was told.
+    made_here: BTreeMap<String, Instant>,
     deletions: BTreeMap<(PoolKind, String), Instant>,
     healed: BTreeMap<String, Instant>,
 }
@@ -63,8 +67,20 @@ impl Orders {
         self.by_claim.get(uid)
     }
 
-    /// A create is about to be sent: until it is answered, its outcome is unknown.
+    /// A create is about to be sent: until it is answered, its outcome is unknown. That of an earlier one without an answer stays so.
     pub fn sending(&mut self, uid: &str, kind: PoolKind, server_class: &str, now: Instant) {
+        self.keep_in_doubt(uid);
+        self.put(uid, kind, server_class, now);
+    }
+
+    fn keep_in_doubt(&mut self, uid: &str) {
+        if let Some(before) = self.by_claim.get(uid).filter(|before| before.accepted.is_none()) {
+            let kinds = self.unclear.entry(uid.to_owned()).or_default();
+            kinds.insert(before.kind, before.sent);
+        }
+    }
+
+    fn put(&mut self, uid: &str, kind: PoolKind, server_class: &str, now: Instant) {
         let order = Order {
             kind,
             server_class: server_class.to_owned(),
@@ -87,15 +103,63 @@ impl Orders {
 
     /// A create was answered, or its pool was found.
     pub fn accepted(&mut self, uid: &str, kind: PoolKind, server_class: &str, now: Instant) {
-        self.sending(uid, kind, server_class, now);
+        self.keep_in_doubt(uid);
+        self.put(uid, kind, server_class, now);
+        // the name is taken now: what comes late in this kind is refused
+        if let Some(kinds) = self.unclear.get_mut(uid) {
+            kinds.remove(&kind);
+        }
         if let Some(order) = self.by_claim.get_mut(uid) {
             order.accepted = Some(now);
         }
     }
 
-    /// A create was refused: there is no such pool.
+    /// The last create was answered, and no pool was made by it. Earlier ones without an answer may still make one.
+    pub fn refused(&mut self, uid: &str) {
+        self.by_claim.remove(uid);
+    }
+
+    /// This process made the claim: nobody can have ordered for it before.
+    pub fn made_here(&mut self, uid: &str, now: Instant) {
+        if self.made_here.len() < MOST_ORDERS {
+            self.made_here.insert(uid.to_owned(), now);
+        }
+    }
+
+    /// Whether this process made the claim.
+    pub fn is_made_here(&self, uid: &str) -> bool {
+        self.made_here.contains_key(uid)
+    }
+
+    /// The kinds in which a create was sent that has no answer, and when last.
+    pub fn unanswered(&self, uid: &str) -> BTreeMap<PoolKind, Instant> {
+        let mut kinds = self.unclear.get(uid).cloned().unwrap_or_default();
+        if let Some(order) = self.get(uid).filter(|order| order.accepted.is_none()) {
+            kinds.insert(order.kind, order.sent);
+        }
+        kinds
+    }
+
+    /// The kinds in which a create was sent so lately that, without an answer, it may still take effect.
+    pub fn may_come(&self, uid: &str, settles_in: Duration, now: Instant) -> BTreeSet<PoolKind> {
+        let unanswered = self.unanswered(uid).into_iter();
+        let recent = unanswered.filter(|(_, sent)| now.saturating_duration_since(*sent) < settles_in);
+        recent.map(|(kind, _)| kind).collect()
+    }
+
+    /// The kinds in which a machine may have a pool: where one was ordered or may still come, else the claim's recorded one, else both.
+    pub fn kinds(&self, machine: &MachineIdentity) -> BTreeSet<PoolKind> {
+        let uid = machine.claim_uid.as_str();
+        let mut kinds: BTreeSet<PoolKind> = self.unanswered(uid).into_keys().collect();
+        kinds.extend(kinds_of(self.get(uid), machine));
+        kinds
+    }
+
+    /// A claim and its machine are gone for good.
     pub fn forget(&mut self, uid: &str) {
         self.by_claim.remove(uid);
+        self.unclear.remove(uid);
+        self.made_here.remove(uid);
         self.healed.remove(uid);
         for kind in PoolKind::ALL {
             self.deletions.remove(&(kind, uid.to_owned()));

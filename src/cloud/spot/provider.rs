@@ -19,15 +19,15 @@ use crate::cloud::spot::feed::PriceFeed;
 use crate::cloud::spot::labels::{VOLUME_ZONE, claim_of_node, is_ours};
 use crate::cloud::spot::launch::Launch;
 use crate::cloud::spot::nodeclasses::NodeClasses;
-use crate::cloud::spot::orders::{Orders, absence_is_final, kinds_of, provider_id};
+use crate::cloud::spot::orders::{Orders, absence_is_final, provider_id};
 use crate::cloud::spot::stock::Stock;
 use crate::cloud::spot::types::{Cloudspace, Pool, PoolKind};
-use crate::cloud::spot::view::{GOOD_FOR, Views};
+use crate::cloud::spot::view::{GOOD_FOR, View, Views};
 use crate::pricing::{BidRules, BidRulesSetting, RefusalCause};
 use crate::scheduling::CapacityType;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -254,6 +254,32 @@ impl SpotProvider {
         }
     }
 
+    /// A view that began no earlier than a moment.
+    pub(super) async fn seen_since(&self, moment: Instant) -> Result<Arc<View>, CloudError> {
+        let age = GOOD_FOR.min(moment.elapsed());
+        let view = self.views.not_older_than(age).await;
+        view.map_err(|error| shared_error(&error))
+    }
+
+    /// Ends pools of a machine in kinds in which none was known to be asked for: an earlier process may have, and what it sent may have come late
+    /// (architecture §6).
+    async fn delete_other_kinds(&self, known: &BTreeSet<PoolKind>, uid: &str) -> Result<Deletion, CloudError> {
+        let view = self.views.not_older_than(GOOD_FOR).await;
+        let view = view.map_err(|error| shared_error(&error))?;
+        let mut all = Deletion::Gone;
+        for kind in PoolKind::ALL.into_iter().filter(|kind| !known.contains(kind)) {
+            let is_there = if view.complete.contains(&kind) {
+                view.pools.contains_key(&(kind, uid.to_owned()))
+            } else {
+                !matches!(self.client.pool(kind, uid).await, Err(SpotError::NotFound { .. }))
+            };
+            if is_there && self.delete_kind(kind, uid).await? == Deletion::InProgress {
+                all = Deletion::InProgress;
+            }
+        }
+        Ok(all)
+    }
+
     /// "Not found" has been answered for pools that are there; it is believed when the list agrees.
     async fn confirm_gone(&self, kind: PoolKind, uid: &str) -> Result<Deletion, CloudError> {
         let view = self
@@ -271,8 +297,8 @@ impl SpotProvider {
 
     /// The list does not have it: asked for by name, it may be there all the same (lists are known to lag).
     async fn confirm_absent(&self, machine: &MachineIdentity) -> MachineState {
-        let order = self.orders().get(&machine.claim_uid).cloned();
-        for kind in kinds_of(order.as_ref(), machine) {
+        let kinds = self.orders().kinds(machine);
+        for kind in kinds {
             match self.client.pool(kind, &machine.claim_uid).await {
                 Err(SpotError::NotFound { .. }) => {}
                 Ok(_) | Err(_) => return MachineState::Unknown,
@@ -410,25 +436,32 @@ impl Provider for SpotProvider {
 
     async fn delete(&self, machine: &MachineIdentity) -> Result<Deletion, CloudError> {
         let uid = machine.claim_uid.as_str();
-        let order = self.orders().get(uid).cloned();
+        let (order, kinds) = {
+            let orders = self.orders();
+            (orders.get(uid).cloned(), orders.kinds(machine))
+        };
         let mut all = Deletion::Gone;
-        for kind in kinds_of(order.as_ref(), machine) {
-            if self.delete_kind(kind, uid).await? == Deletion::InProgress {
+        for kind in &kinds {
+            if self.delete_kind(*kind, uid).await? == Deletion::InProgress {
                 all = Deletion::InProgress;
             }
         }
-        let settled = absence_is_final(
-            order.as_ref(),
-            machine.create_outcome,
-            self.since().instant,
-            self.settings.settles_in,
-            Instant::now(),
-        );
-        if all == Deletion::Gone && settled {
+        let (now, settles_in) = (Instant::now(), self.settings.settles_in);
+        let since = self.since().instant;
+        let settled = absence_is_final(order.as_ref(), machine.create_outcome, since, settles_in, now)
+            && self.orders().may_come(uid, settles_in, now).is_empty();
+        if all == Deletion::Gone && settled && self.delete_other_kinds(&kinds, uid).await? == Deletion::Gone {
             self.orders().forget(uid);
             return Ok(Deletion::Gone);
         }
         Ok(Deletion::InProgress)
+    }
+
+    async fn end(&self, machine: &Machine) -> Result<Deletion, CloudError> {
+        match PoolKind::of(machine.capacity_type) {
+            Some(kind) => self.delete_kind(kind, &machine.claim_uid).await,
+            None => Ok(Deletion::Gone),
+        }
     }
 
     async fn list(&self) -> Result<MachineList, CloudError> {
@@ -457,6 +490,10 @@ impl Provider for SpotProvider {
 
     fn repair_policies(&self) -> &[RepairPolicy] {
         REPAIR
+    }
+
+    fn made_here(&self, claim_uid: &str) {
+        self.orders().made_here(claim_uid, Instant::now());
     }
 
     fn did_not_deliver(&self, instance_type: &str, capacity_type: CapacityType) {

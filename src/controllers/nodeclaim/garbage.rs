@@ -4,13 +4,14 @@
 //! ```text
 //! machines, complete ─▶ claims of the state ─▶ registered, not listed, node not Ready ─▶ claim deleted
 //!        │                                  └▶ registered, node silent, another one Ready ─▶ claim deleted
+//!        ├─▶ two of one live claim ─▶ the one of another capacity type than the claim's ended
 //!        └─▶ claims, read from the API server after that ─▶ old, ours, no claim ─▶ machine ended
 //! ```
 //!
 //! A partial answer says nothing about what it leaves out, so nothing is done on one. What cannot be proved to be ours is told and never touched.
 
 use crate::api::NodeClaim;
-use crate::cloud::{CreateOutcome, Machine, MachineIdentity, MachineList};
+use crate::cloud::{Machine, MachineList};
 use crate::cluster::entries::{ClaimEntry, ClassEntry, NodeEntry};
 use crate::cluster::{Change, Cluster, Kind, Snapshot};
 use crate::controllers::Kit;
@@ -18,7 +19,10 @@ use crate::k8s::client::ApiClient;
 use crate::k8s::events::{Event, EventType, Involved, Window};
 use crate::k8s::queue::{Next, ReconcileError};
 use crate::k8s::write::{DeleteHow, Target};
-use crate::lifecycle::garbage::{ClaimFacts, Listing, MachineFacts, NodeSays, Orphan, claim_is_garbage, orphan};
+use crate::lifecycle::garbage::{
+    ClaimFacts, Listing, MachineFacts, NodeSays, Orphan, Recorded, claim_is_garbage, is_second, orphan,
+};
+use crate::scheduling::CapacityType;
 use kube::api::ListParams;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -82,6 +86,7 @@ impl Garbage {
         let snapshot = self.kit.cluster.snapshot().await.map_err(ReconcileError::new)?;
         self.collect_claims(&snapshot, &list).await?;
         if list.complete {
+            self.collect_second_machines(&snapshot, &list).await?;
             self.collect_machines(&snapshot, &list, &seen).await?;
         }
         Ok(Next::Done)
@@ -137,6 +142,33 @@ impl Garbage {
             claim.capacity_type().unwrap_or_default(),
         ];
         self.kit.metrics.nodeclaims.disrupted.increment(labels);
+        Ok(())
+    }
+
+    /// Ends machines of live claims that have another one of their own (architecture §6, §7.20).
+    async fn collect_second_machines(&self, snapshot: &Snapshot, list: &MachineList) -> Result<(), ReconcileError> {
+        let now = self.kit.now();
+        for (machine, claim) in several_of_one_claim(snapshot, list) {
+            let own: Option<CapacityType> = claim
+                .provider_id()
+                .and(claim.capacity_type())
+                .and_then(|word| word.parse().ok());
+            let is_own = |other: &&Machine| other.claim_uid == machine.claim_uid && Some(other.capacity_type) == own;
+            let recorded = Recorded {
+                capacity_type: own,
+                listed: list.machines.iter().any(|other| is_own(&other) && !other.going_away),
+            };
+            if is_second(listing(list), &machine_facts(machine), recorded, now) {
+                tracing::warn!(
+                    NodeClaim = claim.name(),
+                    machine = machine.claim_uid,
+                    "provider-id" = machine.provider_id,
+                    "instance-type" = machine.instance_type,
+                    "garbage collecting second machine of nodeclaim, which has another one of its own"
+                );
+                self.kit.provider.end(machine).await.map_err(ReconcileError::new)?;
+            }
+        }
         Ok(())
     }
 
@@ -221,15 +253,7 @@ impl Garbage {
             "instance-type" = machine.instance_type,
             "garbage collecting machine without nodeclaim"
         );
-        let identity = MachineIdentity {
-            claim_uid: machine.claim_uid.clone(),
-            provider_id: machine.provider_id.clone(),
-            capacity_type: Some(machine.capacity_type),
-            instance_type: machine.instance_type.clone(),
-            create_outcome: CreateOutcome::Known,
-            ..MachineIdentity::default()
-        };
-        self.kit.provider.delete(&identity).await.map_err(ReconcileError::new)?;
+        self.kit.provider.end(machine).await.map_err(ReconcileError::new)?;
         Ok(())
     }
 
@@ -279,10 +303,28 @@ fn says(node: &NodeEntry) -> NodeSays {
     }
 }
 
+/// Machines that share the name of one live claim, with that claim.
+fn several_of_one_claim<'s>(snapshot: &'s Snapshot, list: &'s MachineList) -> Vec<(&'s Machine, &'s Arc<ClaimEntry>)> {
+    let mut by_claim: BTreeMap<&str, Vec<&Machine>> = BTreeMap::new();
+    for machine in &list.machines {
+        by_claim.entry(machine.claim_uid.as_str()).or_default().push(machine);
+    }
+    by_claim.retain(|_, machines| machines.len() > 1);
+    let claims = snapshot.objects.claims.values();
+    let claims = claims.filter(|claim| !claim.is_deleting());
+    claims
+        .flat_map(|claim| {
+            let machines = by_claim.get(claim.uid()).into_iter().flatten();
+            machines.map(move |machine| (*machine, claim))
+        })
+        .collect()
+}
+
 fn machine_facts(machine: &Machine) -> MachineFacts {
     MachineFacts {
         claim_uid: machine.claim_uid.clone(),
         created: machine.created,
+        capacity_type: machine.capacity_type,
         labelled_ours: machine.ours,
         going_away: machine.going_away,
     }

@@ -2,6 +2,7 @@
 
 use super::details;
 use super::lifecycle::{Ended, Lifecycle, Pass, Step};
+use super::machine::Earlier;
 use crate::api::{Conditioned, NodeClaim, conditions};
 use crate::cloud::{AWAITING_SERVER_ASSIGNMENT, CloudError, MachineState, Remedy, Stage};
 use crate::controllers::Arrival;
@@ -95,7 +96,14 @@ impl Lifecycle {
 
     async fn order(&self, pass: &mut Pass<'_>) -> Result<Step, ReconcileError> {
         let uid = pass.claim.uid().to_owned();
-        self.orders.sending(&uid);
+        let earlier = match self.kit.arrivals.of(&pass.claim) {
+            Arrival::Sent => {
+                self.kit.provider.made_here(&uid);
+                Earlier::None
+            }
+            Arrival::There | Arrival::Undecided | Arrival::Late => Earlier::Possible,
+        };
+        self.orders.sending(&uid, earlier);
         let error = match self.kit.provider.create(&pass.claim).await {
             Ok(accepted) => {
                 self.orders.accepted(&uid, accepted.clone());

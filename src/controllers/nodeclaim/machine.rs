@@ -10,11 +10,22 @@ use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+/// Whether an order may have been sent whose answer is not known, before the one that is on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Earlier {
+    /// By an earlier process, or by this one.
+    Possible,
+    /// There was none.
+    #[default]
+    None,
+}
+
 /// What is remembered of one claim.
 #[derive(Debug, Clone, Default)]
 struct Memory {
     accepted: Option<Accepted>,
     outcome: CreateOutcome,
+    earlier: Earlier,
     missing_since: Option<DateTime<Utc>>,
 }
 
@@ -23,9 +34,18 @@ struct Memory {
 pub struct Orders(Mutex<BTreeMap<String, Memory>>);
 
 impl Orders {
-    /// An order is about to be sent: until it is answered, "not found" is not "gone".
-    pub fn sending(&self, uid: &str) {
-        self.with(uid, |memory| memory.outcome = CreateOutcome::Unknown);
+    /// An order is about to be sent: until it is answered, "not found" is not "gone". `before` is what this process does not remember by itself.
+    pub fn sending(&self, uid: &str, before: Earlier) {
+        let mut orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = orders.entry(uid.to_owned()).or_insert_with(|| Memory {
+            outcome: CreateOutcome::NeverSent,
+            earlier: before,
+            ..Memory::default()
+        });
+        if memory.outcome == CreateOutcome::Unknown {
+            memory.earlier = Earlier::Possible;
+        }
+        memory.outcome = CreateOutcome::Unknown;
     }
 
     /// The provider accepted the order.
@@ -33,12 +53,17 @@ impl Orders {
         self.known(uid, |memory| {
             memory.accepted = Some(accepted);
             memory.outcome = CreateOutcome::Known;
+            memory.earlier = Earlier::None;
         });
     }
 
-    /// The provider answered that it will not do it: nothing was ordered.
+    /// The provider answered that it will not do it: nothing was ordered by this; what was sent before is as unknown as it was.
     pub fn refused(&self, uid: &str) {
-        self.known(uid, |memory| memory.outcome = CreateOutcome::Known);
+        self.known(uid, |memory| {
+            if memory.earlier == Earlier::None {
+                memory.outcome = CreateOutcome::Known;
+            }
+        });
     }
 
     /// What was accepted, if it was in this process.
@@ -169,16 +194,30 @@ mod tests {
     #[test]
     fn an_order_on_its_way_is_unknown_until_it_is_answered() {
         let (orders, claim) = (Orders::default(), claim(None));
-        orders.sending("u");
+        orders.sending("u", Earlier::None);
         assert_eq!(orders.identity(&claim).create_outcome, CreateOutcome::Unknown);
         orders.refused("u");
         assert_eq!(orders.identity(&claim).create_outcome, CreateOutcome::Known);
     }
 
     #[test]
+    fn a_refusal_says_nothing_about_an_earlier_order_without_an_answer() {
+        let outcome = |orders: &Orders| orders.identity(&claim(None)).create_outcome;
+        let by_this_process = Orders::default();
+        by_this_process.sending("u", Earlier::None);
+        by_this_process.sending("u", Earlier::None);
+        by_this_process.refused("u");
+        assert_eq!(outcome(&by_this_process), CreateOutcome::Unknown);
+        let by_an_earlier_one = Orders::default();
+        by_an_earlier_one.sending("u", Earlier::Possible);
+        by_an_earlier_one.refused("u");
+        assert_eq!(outcome(&by_an_earlier_one), CreateOutcome::Unknown);
+    }
+
+    #[test]
     fn of_a_claim_that_is_gone_nothing_is_remembered_whoever_asks_late() {
         let orders = Orders::default();
-        orders.sending("u");
+        orders.sending("u", Earlier::None);
         orders.facts(&claim(Some("rackspacespot://c/spot/u")), &MachineState::Absent, at(1));
         orders.forget("u");
         // a pass over its Node that began before, and the answer to an order

@@ -23,6 +23,9 @@ impl Orders {
         };
         let stays = |uid: &str, asked: Instant| view.began.saturating_duration_since(asked) < MAY_COME || is_there(uid);
         self.by_claim.retain(|uid, order| stays(uid, order.sent));
+        self.unclear
+            .retain(|uid, kinds| kinds.values().any(|sent| stays(uid, *sent)));
+        self.made_here.retain(|uid, at| stays(uid, *at));
         self.deletions.retain(|(_, uid), asked| stays(uid, *asked));
         self.healed.retain(|uid, at| stays(uid, *at));
     }
@@ -60,6 +63,9 @@ mod tests {
             orders.accepted(uid, PoolKind::Spot, "c", start);
             orders.deleting(PoolKind::Spot, uid, start);
             orders.may_heal(uid, start);
+            orders.sending(uid, PoolKind::OnDemand, "c", start);
+            orders.sending(uid, PoolKind::OnDemand, "c", start);
+            orders.made_here(uid, start);
         }
         orders.sending("new", PoolKind::Spot, "c", late);
         let mut partial = view(late, &[]);
@@ -69,5 +75,6 @@ mod tests {
         orders.tidy(&view(late, &["there"]));
         assert_eq!(orders.by_claim.keys().collect::<Vec<_>>(), ["new", "there"]);
         assert_eq!((orders.deletions.len(), orders.healed.len()), (1, 1));
+        assert_eq!((orders.unclear.len(), orders.made_here.len()), (1, 1));
     }
 }
