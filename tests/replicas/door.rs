@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use http::{Method, StatusCode, header};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use tokio::sync::SetOnce;
 use tower::ServiceExt as _;
 
 /// What a door leads to.
@@ -30,12 +31,51 @@ pub enum Point {
 }
 
 /// What becomes of the request at which a trap was sprung.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Then {
     /// It is never answered; before the write, nothing is done either.
     Vanish,
     /// It goes on.
     GoOn,
+    /// It has left its sender and arrives only when somebody lets it, whoever waits for its answer by then.
+    Late(Held),
+}
+
+/// A request on its way.
+#[derive(Debug, Clone, Default)]
+pub struct Held(Arc<HeldState>);
+
+#[derive(Debug, Default)]
+struct HeldState {
+    what: SetOnce<String>,
+    let_go: SetOnce<()>,
+    answer: SetOnce<u16>,
+}
+
+#[allow(dead_code, reason = "not every test that has doors holds requests back")]
+impl Held {
+    /// Its method and path, when there is one.
+    pub async fn what(&self) -> String {
+        self.0.what.wait().await.clone()
+    }
+
+    /// Lets it arrive, and waits for the code of the answer.
+    pub async fn arrive(&self) -> u16 {
+        let _ = self.0.let_go.set(());
+        *self.0.answer.wait().await
+    }
+
+    /// What becomes of it does not depend on who waits.
+    async fn pass(self, what: String, beyond: Beyond, request: Request) -> Response {
+        let passing = tokio::spawn(async move {
+            let _ = self.0.what.set(what);
+            self.0.let_go.wait().await;
+            let answer = beyond(request).await;
+            let _ = self.0.answer.set(answer.status().as_u16());
+            answer
+        });
+        passing.await.unwrap()
+    }
 }
 
 /// Something that happens at the n-th write.
@@ -165,22 +205,30 @@ async fn pass(State(door): State<Door>, request: Request) -> Response {
         return (door.beyond)(request).await;
     }
     let what = format!("{} {}", request.method(), request.uri().path());
-    let Some(trap) = door.shared.note(door.side, what) else {
+    let Some(trap) = door.shared.note(door.side, what.clone()) else {
         return (door.beyond)(request).await;
     };
+    if let Then::Late(held) = trap.then {
+        // received as long as its sender is there to send it
+        let (parts, body) = request.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+        spring(trap.spring).await;
+        let request = Request::from_parts(parts, Body::from(body));
+        return held.pass(what, Arc::clone(&door.beyond), request).await;
+    }
     if trap.point == Point::Before {
         spring(trap.spring).await;
-        if trap.then == Then::Vanish {
-            return std::future::pending().await;
-        }
-        return (door.beyond)(request).await;
+        return match trap.then {
+            Then::Vanish => std::future::pending().await,
+            Then::GoOn | Then::Late(_) => (door.beyond)(request).await,
+        };
     }
     let answer = (door.beyond)(request).await;
     spring(trap.spring).await;
-    if trap.then == Then::Vanish {
-        return std::future::pending().await;
+    match trap.then {
+        Then::Vanish => std::future::pending().await,
+        Then::GoOn | Then::Late(_) => answer,
     }
-    answer
 }
 
 /// It may wait for a program that it starts.

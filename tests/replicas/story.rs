@@ -143,17 +143,22 @@ impl Scenery {
         there
     }
 
-    /// So many pods come and run; each claim that was made for them is there and has its one pool.
-    pub async fn pods_come(&self, pods: u32) {
+    /// So many pods come and run.
+    pub async fn pods_run(&self, pods: u32) -> There {
         self.sight.forget();
         *self.began.lock().unwrap() = Instant::now();
         self.scale(pods).await;
         let wanted = usize::try_from(pods).unwrap();
-        let there = self
-            .until("the pods run", |there| {
-                there.pods.values().filter(|phase| *phase == "Running").count() == wanted
-            })
-            .await;
+        self.until("the pods run", |there| {
+            there.pods.values().filter(|phase| *phase == "Running").count() == wanted
+        })
+        .await
+    }
+
+    /// So many pods come and run; each claim that was made for them is there and has its one pool.
+    pub async fn pods_come(&self, pods: u32) {
+        let wanted = usize::try_from(pods).unwrap();
+        let there = self.pods_run(pods).await;
         let seen = self.seen();
         assert_eq!(seen.claims, there.claims, "a claim was lost on the way");
         assert_eq!(there.claims, there.pools, "each claim has one pool of its name");
