@@ -37,8 +37,26 @@ pub(crate) struct Watcher {
     changed: Moved,
     ends: Instant,
     bookmark: Option<Instant>,
-    bookmark_every: Duration,
+    bookmarks: Bookmarks,
     over: bool,
+}
+
+/// The last bookmark comes so long before the time-out.
+const BEFORE_END: Duration = Duration::from_secs(2);
+
+/// When bookmarks come: now and again, and one shortly before the time-out, so that a client that goes on from there goes on from near the present.
+#[derive(Debug, Clone, Copy)]
+struct Bookmarks {
+    every: Duration,
+    last: Option<Instant>,
+}
+
+impl Bookmarks {
+    fn after(&self, now: Instant) -> Option<Instant> {
+        let next = now.checked_add(self.every);
+        let last = self.last.filter(|last| *last > now);
+        next.into_iter().chain(last).min()
+    }
 }
 
 impl Watcher {
@@ -54,7 +72,7 @@ impl Watcher {
             return Err(ApiError::new(422, "Invalid", words));
         }
         let now = Instant::now();
-        let bookmarks = call.params.flag("allowWatchBookmarks");
+        let wants_bookmarks = call.params.flag("allowWatchBookmarks");
         let mut core = inner.core();
         let seconds = call
             .params
@@ -64,7 +82,12 @@ impl Watcher {
         let (least, most) = core.options.watch_seconds;
         let seconds = seconds.unwrap_or_else(|| core.ids.between(least, most));
         let lasts = drop_after.unwrap_or(Duration::MAX).min(Duration::from_secs(seconds));
-        let bookmark_every = core.options.bookmark_every;
+        let bookmarks = Bookmarks {
+            every: core.options.bookmark_every,
+            last: now
+                .checked_add(Duration::from_secs(seconds))
+                .and_then(|end| end.checked_sub(BEFORE_END)),
+        };
         let kind = core.store.table(&table).ok_or_else(ApiError::no_such_path)?;
         let changed = kind.subscribe();
         let mut watcher = Self {
@@ -78,8 +101,8 @@ impl Watcher {
             opening: None,
             changed,
             ends: now.checked_add(lasts).unwrap_or(now),
-            bookmark: bookmarks.then(|| now.checked_add(bookmark_every)).flatten(),
-            bookmark_every,
+            bookmark: wants_bookmarks.then(|| bookmarks.after(now)).flatten(),
+            bookmarks,
             over: false,
         };
         if initial || from == 0 {
@@ -88,7 +111,7 @@ impl Watcher {
                 watcher.line(&mut lines, "ADDED", object);
             }
             watcher.cursor = core.store.revision();
-            if initial && bookmarks {
+            if initial && wants_bookmarks {
                 watcher.bookmark_line(&mut lines, watcher.cursor, InitialEnd::Marked);
             }
             watcher.opening = Some(lines.freeze()).filter(|l| !l.is_empty());
@@ -192,7 +215,7 @@ impl Watcher {
 
     fn due_bookmark(&mut self) -> Option<Bytes> {
         let due = self.bookmark.filter(|at| Instant::now() >= *at)?;
-        self.bookmark = due.checked_add(self.bookmark_every);
+        self.bookmark = self.bookmarks.after(due);
         let mut lines = BytesMut::new();
         // All of this kind up to the cursor has been told.
         self.bookmark_line(&mut lines, self.cursor, InitialEnd::Unmarked);

@@ -70,7 +70,7 @@ async fn a_watch_tells_what_enters_changes_and_leaves_its_selection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_end_at_their_timeout_and_bookmarks_come_every_minute() {
+async fn watches_end_at_their_timeout_and_bookmarks_come_every_minute_and_just_before_it() {
     let server = world();
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     let from = pods
@@ -83,9 +83,11 @@ async fn watches_end_at_their_timeout_and_bookmarks_come_every_minute() {
     let started = Instant::now();
     assert_eq!(
         told(&pods, &WatchParams::default().timeout(200), &from).await,
-        ["bookmark", "bookmark", "bookmark"]
+        ["bookmark", "bookmark", "bookmark", "bookmark"]
     );
     assert_eq!(started.elapsed(), Duration::from_secs(200));
+    let short = WatchParams::default().timeout(30);
+    assert_eq!(told(&pods, &short, &from).await, ["bookmark"]);
 }
 
 #[tokio::test(start_paused = true)]
