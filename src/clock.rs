@@ -3,6 +3,10 @@
 //! Pure modules take `now` as an argument; modules that act hold a [`Clock`]. Durations are slept with `tokio::time`, so a test that pauses the
 //! tokio clock moves both: [`TokioClock`] derives its instants from it. This is the only file that reads the machine's own clock.
 
+mod progress;
+
+pub use progress::{Progress, goes_on, patiently};
+
 use chrono::{DateTime, TimeDelta, Utc};
 use std::future::poll_fn;
 use std::pin::pin;

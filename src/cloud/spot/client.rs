@@ -10,7 +10,7 @@
 //! A create that got no clear answer is not sent again here: the caller looks its object up by name first (issue: never assumed). The typed
 //! operations are in `operations`; retries obey `limits`, waiting on tokio's clock.
 
-use crate::clock::{SharedClock, within};
+use crate::clock::{SharedClock, patiently, within};
 use crate::cloud::spot::auth::{AuthError, Bearer, Tokens};
 use crate::cloud::spot::error::SpotError;
 use crate::cloud::spot::limits::{Gate, Jitter, RetrySettings};
@@ -140,7 +140,8 @@ impl SpotClient {
     }
 
     async fn bearer(&self, operation: &'static str, object: &str) -> Result<Arc<Bearer>, SpotError> {
-        self.0.tokens.bearer().await.map_err(|error| match error {
+        let bearer = patiently(self.longest_call(), self.0.tokens.bearer()).await;
+        bearer.map_err(|error| match error {
             AuthError::Refused { .. } => SpotError::Credentials {
                 words: error.to_string(),
             },
@@ -161,8 +162,18 @@ impl SpotClient {
         serde_json::from_slice(&bytes).map_err(|_| bad_answer(call, "(top)", "is not JSON"))
     }
 
-    /// Calls until there is an answer, or tries or time are used up.
+    /// Calls until there is an answer, or tries or time are used up. However long that takes, whoever waits for it is not stuck.
     pub(super) async fn call_raw(&self, call: &Call) -> Result<Bytes, SpotError> {
+        patiently(self.longest_call(), self.try_often(call)).await
+    }
+
+    /// How long one call may take.
+    pub(super) fn longest_call(&self) -> Duration {
+        let settings = &self.0.settings;
+        settings.retry.longest_call(settings.request_timeout)
+    }
+
+    async fn try_often(&self, call: &Call) -> Result<Bytes, SpotError> {
         let retry = &self.0.settings.retry;
         let started = Instant::now();
         let mut failed = 0;

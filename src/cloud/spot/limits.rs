@@ -2,6 +2,8 @@
 //!
 //! Everything waits on tokio's clock, and chance comes from a seed, so a paused test replays exactly. Called by the client only.
 
+use crate::clock::goes_on;
+use std::pin::pin;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,6 +39,12 @@ impl Default for RetrySettings {
 }
 
 impl RetrySettings {
+    /// How long one call may take until it is answered or given up, with this time-out for one request: after the last wait comes one more try, which
+    /// may need a token first.
+    pub fn longest_call(&self, timeout: Duration) -> Duration {
+        self.most_wait.saturating_add(timeout).saturating_mul(2)
+    }
+
     /// The wait after the given number of failed tries (1 for the first), with `chance` in 0 … 1 deciding where in its range it lies. A wish of the
     /// platform (`Retry-After`) is honoured instead, within the cap.
     pub fn wait(&self, failed: u32, chance: f64, retry_after: Option<Duration>) -> Duration {
@@ -80,7 +88,12 @@ pub struct Gate {
     interval: Duration,
     burst: u32,
     next_free: Mutex<Option<Instant>>,
+    /// Turns that were given.
+    turns: AtomicU64,
 }
+
+/// How often a request that waits for its turn looks whether the row moves.
+const TURN: Duration = Duration::from_mins(1);
 
 impl Gate {
     /// `at_once` requests in flight, `per_second` in the long run, `burst` of them without waiting.
@@ -90,13 +103,26 @@ impl Gate {
             interval: Duration::from_secs(1) / per_second.max(1),
             burst: burst.max(1),
             next_free: Mutex::new(None),
+            turns: AtomicU64::new(0),
         }
     }
 
-    /// Waits for a turn; the permit is held until the answer is there.
+    /// Waits for a turn; the permit is held until the answer is there. Waiting is progress while others have theirs, however long the row is.
     pub async fn enter(&self) -> Option<SemaphorePermit<'_>> {
-        // The semaphore is never closed; were it, going on without a permit is better than stopping.
-        let permit = self.at_once.acquire().await.ok();
+        let mut turn = pin!(self.at_once.acquire());
+        let mut turns = self.turns.load(Ordering::Relaxed);
+        let permit = loop {
+            if let Ok(permit) = tokio::time::timeout(TURN, turn.as_mut()).await {
+                // The semaphore is never closed; were it, going on without a permit is better than stopping.
+                break permit.ok();
+            }
+            let now = self.turns.load(Ordering::Relaxed);
+            if std::mem::replace(&mut turns, now) != now {
+                goes_on();
+            }
+        };
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        goes_on();
         let turn = self.reserve(Instant::now());
         tokio::time::sleep_until(turn).await;
         permit
@@ -157,6 +183,34 @@ mod tests {
             assert!((0.0..1.0).contains(&x));
             assert!((x - b.next()).abs() < f64::EPSILON);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_in_a_row_that_moves_is_progress_and_in_one_that_does_not_is_none() {
+        let gate = std::sync::Arc::new(Gate::new(1, 10, 5));
+        let (moving, still) = (std::sync::Arc::clone(&gate), Duration::from_mins(20));
+        let last = crate::clock::Progress::begin();
+        for _ in 0..40 {
+            let gate = std::sync::Arc::clone(&gate);
+            tokio::spawn(async move {
+                let _turn = gate.enter().await;
+                tokio::time::sleep(Duration::from_secs(30)).await;
+            });
+        }
+        tokio::task::yield_now().await;
+        tokio::spawn(last.clone().follow(async move {
+            let _turn = moving.enter().await;
+        }));
+        tokio::time::sleep(Duration::from_mins(19)).await;
+        assert!(last.stuck_for() <= Duration::from_mins(2), "{:?}", last.stuck_for());
+
+        let gate = Gate::new(1, 10, 5);
+        let held = gate.enter().await;
+        let last = crate::clock::Progress::begin();
+        let waiting = last.clone().follow(gate.enter());
+        assert!(tokio::time::timeout(still, waiting).await.is_err());
+        assert_eq!(last.stuck_for(), still);
+        drop(held);
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@
 //!
 //! A view knows which parts of it are complete; conclusions from absence are drawn only from those (architecture §6). Called by the provider.
 
+use crate::clock::patiently;
 use crate::cloud::spot::client::SpotClient;
 use crate::cloud::spot::error::SpotError;
 use crate::cloud::spot::types::{Cloudspace, Pool, PoolKind};
@@ -79,7 +80,7 @@ impl Views {
                 _ => self.start(&mut state),
             }
         };
-        reading.await
+        self.wait_for(reading).await
     }
 
     /// A view that begins now.
@@ -88,7 +89,12 @@ impl Views {
             let mut state = self.lock();
             self.start(&mut state)
         };
-        reading.await
+        self.wait_for(reading).await
+    }
+
+    /// Only one of those who wait for a reading carries it on; the others are not stuck either.
+    async fn wait_for(&self, reading: Reading) -> Result<Arc<View>, Arc<SpotError>> {
+        patiently(self.client.longest_call(), reading).await
     }
 
     fn start(&self, state: &mut State) -> Reading {
