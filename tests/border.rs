@@ -14,6 +14,8 @@ mod bad_days;
 mod electing;
 #[path = "border/evictions.rs"]
 mod evictions;
+#[path = "border/lines.rs"]
+mod lines;
 #[path = "border/watchdog.rs"]
 mod watchdog;
 #[path = "border/watching.rs"]

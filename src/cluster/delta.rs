@@ -112,6 +112,12 @@ impl Source {
         }
     }
 
+    /// What it is called: its kind, or the kind of class.
+    pub fn name(&self) -> &str {
+        let class = self.class.split('.').next().unwrap_or_default();
+        if class.is_empty() { self.kind.as_str() } else { class }
+    }
+
     /// Whether a key of this kind belongs to this watch.
     pub fn covers(&self, key: &Key) -> bool {
         self.kind != Kind::NodeClass || key.scope == self.class

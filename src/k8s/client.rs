@@ -1,12 +1,13 @@
 //! The connection to the API server: our own retry and our own rate limit around kube's client.
 //!
 //! kube's built-in retry is off: it replays creates and swallows the 429 of a blocked eviction. Here only reads are repeated, on 429 and 5xx, a
-//! bounded number of times, honouring `Retry-After`. Writes go out once; whoever writes decides what a failure means ([`crate::k8s::write`]).
+//! bounded number of times, honouring `Retry-After`, and no read stands still for ever ([`reading`](super::reading)). Writes go out once; whoever writes decides what a failure means ([`crate::k8s::write`]).
 //! Every request takes a token (`kube-client-qps`, `kube-client-burst`, surface §6.1). The wiring makes one [`ApiClient`]; simulations put theirs
 //! over an in-process [`kube::Client`].
 
 use super::bucket::{Rate, TokenBucket};
 use super::metrics::{BorderMetrics, Route};
+use super::reading::{Attended, Heard, STILL, Standstill};
 use http::{Request, Response, StatusCode};
 use kube::client::Body;
 use std::sync::Arc;
@@ -20,8 +21,6 @@ const READ_ATTEMPTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// No pause is longer, whatever the server asks for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// A read whose answer does not begin within this time is tried again.
-const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What the client may ask of the API server.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -124,31 +123,39 @@ struct Polite {
 }
 
 impl Polite {
-    async fn send(self, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+    async fn send(self, request: Request<Body>) -> Result<Response<Attended<Body>>, kube::Error> {
         if request.extensions().get::<Admitted>().is_none() {
             self.bucket.take().await;
         }
         if request.method() != http::Method::GET || is_watch(&request) {
-            return self.once(request).await;
+            return Ok(self.once(request).await?.map(Attended::silent));
         }
         self.read(request).await
     }
 
-    async fn read(self, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+    async fn read(self, request: Request<Body>) -> Result<Response<Attended<Body>>, kube::Error> {
         let (parts, _body) = request.into_parts();
         let mut pause = FIRST_PAUSE;
         for _ in 1..READ_ATTEMPTS {
             let attempt = Request::from_parts(parts.clone(), Body::empty());
-            let wait = match tokio::time::timeout(READ_TIMEOUT, self.once(attempt)).await {
-                Ok(Ok(response)) if !may_pass(response.status()) => return Ok(response),
-                Ok(Ok(response)) => retry_after(&response).unwrap_or(pause),
-                Ok(Err(_)) | Err(_) => pause,
+            let wait = match self.begun(attempt).await {
+                Ok(response) if !may_pass(response.status()) => return Ok(attended(response, &parts)),
+                Ok(response) => retry_after(&response).unwrap_or(pause),
+                Err(_) => pause,
             };
             tokio::time::sleep(wait.min(LONGEST_PAUSE)).await;
             pause = pause.saturating_mul(2);
             self.bucket.take().await;
         }
-        self.once(Request::from_parts(parts, Body::empty())).await
+        let last = Request::from_parts(parts.clone(), Body::empty());
+        Ok(attended(self.begun(last).await?, &parts))
+    }
+
+    /// An answer that begins in time.
+    async fn begun(&self, attempt: Request<Body>) -> Result<Response<Body>, kube::Error> {
+        tokio::time::timeout(STILL, self.once(attempt))
+            .await
+            .unwrap_or_else(|_| Err(kube::Error::Service(Standstill::Still.into())))
     }
 
     async fn once(&self, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
@@ -165,6 +172,13 @@ impl Polite {
             .observe_request(&code, method.as_str(), &Route::of(&method, &path), started.elapsed());
         answer
     }
+}
+
+/// The answer with its limits; of a good one, whoever asked hears each piece.
+fn attended(response: Response<Body>, asked: &http::request::Parts) -> Response<Attended<Body>> {
+    let heard = asked.extensions.get::<Heard>().cloned();
+    let heard = heard.filter(|_| response.status().is_success());
+    response.map(|body| Attended::new(body, heard))
 }
 
 /// Whether a failure of this kind may pass by itself.
@@ -261,6 +275,69 @@ mod tests {
         let (client, asked) = scripted(vec![(403, None)]);
         assert!(polite(client).request_text(request("GET", "/version")).await.is_err());
         assert_eq!(*asked.lock().unwrap(), 1);
+    }
+
+    /// A server whose answers begin as `head` says and then stand still.
+    fn silent(head: Option<u16>) -> (kube::Client, Arc<Mutex<usize>>) {
+        let asked = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&asked);
+        let service = tower::service_fn(move |_request: Request<Body>| {
+            *count.lock().unwrap() += 1;
+            async move {
+                let Some(status) = head else {
+                    return std::future::pending().await;
+                };
+                let never = futures::stream::pending::<Result<bytes::Bytes, std::convert::Infallible>>();
+                Response::builder()
+                    .status(status)
+                    .body(axum::body::Body::from_stream(never))
+            }
+        });
+        (kube::Client::new(service, "default"), asked)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_whose_answer_never_begins_is_over_after_five_attempts_the_last_included() {
+        let (client, asked) = silent(None);
+        let started = Instant::now();
+        let reading = polite(client);
+        let read = reading.request_text(request("GET", "/api/v1/pods?limit=500"));
+        let error = tokio::time::timeout(Duration::from_mins(10), read)
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert!(
+            error.to_string().contains("nothing came from the API server"),
+            "{error}"
+        );
+        assert_eq!(*asked.lock().unwrap(), 5);
+        assert!(started.elapsed() < Duration::from_secs(160), "{:?}", started.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_whose_answer_stands_still_in_the_middle_is_over() {
+        // refusals have a body to wait for too
+        for status in [200, 403] {
+            let (client, _asked) = silent(Some(status));
+            let started = Instant::now();
+            let reading = polite(client);
+            let read = reading.request_text(request("GET", "/api/v1/pods?limit=500"));
+            assert!(
+                tokio::time::timeout(Duration::from_mins(10), read)
+                    .await
+                    .unwrap()
+                    .is_err()
+            );
+            assert_eq!(started.elapsed(), STILL, "{status}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_may_be_silent_for_longer_than_a_read() {
+        let (client, _asked) = silent(Some(200));
+        let reading = polite(client);
+        let watch = reading.request_text(request("GET", "/api/v1/pods?watch=true"));
+        assert!(tokio::time::timeout(Duration::from_mins(10), watch).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]

@@ -70,6 +70,7 @@ pub mod leadership;
 pub mod merge;
 pub mod metrics;
 pub mod queue;
+mod reading;
 pub mod watchdog;
 pub mod write;
 mod write_error;

@@ -1,13 +1,15 @@
 //! What has stopped to work without ending is noticed within a minute, named, and healed or ended: each kind by itself.
 
-use crate::world::{World, seconds};
+use crate::lines::Disturbance;
+use crate::world::{KARPENTER, MINUTE, World, claim, seconds, typed_claim};
 use async_trait::async_trait;
-use karpenter::cluster::Cluster;
+use karpenter::clock::patiently;
+use karpenter::cluster::{Cluster, Kind, Source};
 use karpenter::k8s::cluster_task::{ClusterHandle, ClusterTask};
 use karpenter::k8s::metrics::BorderMetrics;
 use karpenter::k8s::queue::{Busy, Mode, Next, Queue, QueueSettings, ReconcileError, Reconciler};
 use karpenter::k8s::watchdog::{Report, Signs, Vital, Vitals, Watchdog};
-use sandbox::api::Verb;
+use sandbox::api::{Fault, FaultRule, Verb};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -26,7 +28,7 @@ fn guarded(world: World) -> Guarded {
 }
 
 fn guarded_with(world: World, cluster: ClusterHandle) -> Guarded {
-    let vitals = Vitals::default();
+    let vitals = world.vitals.clone();
     let watchdog = Watchdog::new(
         world.hub.clone(),
         cluster,
@@ -95,19 +97,143 @@ async fn a_quiet_cluster_raises_no_alarm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_falls_silent_is_named_listed_again_and_forgiven() {
-    // no bookmarks, and nothing happens: like a connection that leads nowhere any more
-    let world = World::start_with(|options| options.bookmark_every = Duration::from_hours(24)).await;
-    let guarded = guarded(world);
-    let lists = guarded.lists_of("pods");
+async fn a_watch_that_falls_silent_is_named_within_a_minute_and_what_it_lost_is_known_afterwards() {
+    let guarded = guarded(World::start().await);
+    let lists = guarded.lists_of("nodeclaims.karpenter.sh");
+    let started = tokio::time::Instant::now();
+    guarded.world.lines.disturb(Disturbance::DeafWatches("nodeclaims"));
+    guarded.world.create(KARPENTER, "NodeClaim", claim("lost")).await;
+    seconds(45).await;
+    assert!(
+        guarded.world.snapshot().await.claim("lost").is_none(),
+        "somebody told of it"
+    );
+    let (words, _) = guarded.noticed().await;
+    assert!(words.contains("watch NodeClaim: silent for"), "{words}");
+    assert!(started.elapsed() <= MINUTE, "{:?}", started.elapsed());
+    assert_eq!(guarded.stalled("NodeClaim"), 1);
+    guarded.world.lines.mend();
+    seconds(10).await;
+    assert!(guarded.world.snapshot().await.claim("lost").is_some());
+    assert_eq!(guarded.lists_of("nodeclaims.karpenter.sh"), lists + 1);
+    assert_eq!((guarded.report.trouble(), guarded.stalled("NodeClaim")), (None, 0));
+    assert!(!guarded.running.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_never_opened_again_is_named_within_a_minute_and_says_why() {
+    let guarded = guarded(World::start().await);
+    seconds(31).await;
+    guarded.world.lines.disturb(Disturbance::Unopened("pods"));
+    // its present watch ends within half a minute, and that was the last that was heard of it
+    seconds(29).await;
     let (words, took) = guarded.noticed().await;
     assert!(words.contains("watch Pod: silent for"), "{words}");
-    // the last bookmark is due after a minute
-    assert!(took <= Duration::from_mins(2), "{took:?}");
-    assert_eq!(guarded.stalled("Pod"), 1);
-    seconds(10).await;
-    assert_eq!(guarded.lists_of("pods"), lists + 1);
+    assert!(took <= MINUTE, "{took:?}");
+    seconds(600).await;
+    let words = guarded.report.trouble().unwrap();
+    assert!(words.contains("nothing came from the API server"), "{words}");
+    assert!(!guarded.running.is_finished(), "it tries all the time");
+    guarded.world.lines.mend();
+    seconds(70).await;
+    assert_eq!(guarded.report.trouble(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_slow_to_open_watches_raises_no_alarm() {
+    let guarded = guarded(World::start().await);
+    let slow = Fault::Slow {
+        least: Duration::from_secs(15),
+        most: Duration::from_secs(15),
+    };
+    guarded.world.faults([FaultRule::new(slow, 1.0).verbs(&[Verb::Watch])]);
+    for _ in 0..360 {
+        seconds(5).await;
+        assert_eq!(guarded.report.trouble(), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_bookmarks_raises_no_alarm() {
+    let world = World::start_with(|options| options.bookmark_every = Duration::from_hours(24)).await;
+    let guarded = guarded(world);
+    for _ in 0..360 {
+        seconds(5).await;
+        assert_eq!(guarded.report.trouble(), None);
+    }
+    assert_eq!(guarded.lists_of("pods"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_stands_still_after_one_that_failed_is_given_up_and_made_again() {
+    let guarded = guarded(World::start().await);
+    guarded
+        .world
+        .faults([FaultRule::new(Fault::InternalError, 1.0).resources(&["pods"])]);
+    guarded.world.hub.relist(&Source::of(Kind::Pod));
+    seconds(20).await;
+    assert!(guarded.world.hub.pulses()[&Source::of(Kind::Pod)].trouble.is_some());
+    guarded.world.lines.disturb(Disturbance::HalfLists("pods"));
+    guarded.world.faults([]);
+    let (words, _) = guarded.noticed().await;
+    assert!(words.contains("watch Pod: silent for"), "{words}");
+    for _ in 0..60 {
+        seconds(30).await;
+        let words = guarded.report.trouble().unwrap();
+        assert!(words.contains("nothing came from the API server"), "{words}");
+    }
+    assert!(!guarded.running.is_finished(), "it tries all the time");
+    guarded.world.lines.mend();
+    seconds(90).await;
     assert_eq!((guarded.report.trouble(), guarded.stalled("Pod")), (None, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_comes_slowly_and_steadily_raises_no_alarm_and_is_not_given_up() {
+    let guarded = guarded(World::start().await);
+    let lists = guarded.lists_of("pods");
+    let started = guarded.world.clock.now();
+    guarded.world.lines.disturb(Disturbance::SlowLists("pods"));
+    guarded.world.hub.relist(&Source::of(Kind::Pod));
+    for _ in 0..30 {
+        seconds(5).await;
+        assert_eq!(guarded.report.trouble(), None);
+    }
+    let listed = guarded.world.hub.pulses()[&Source::of(Kind::Pod)].last_list.unwrap();
+    assert!(listed >= started + chrono::TimeDelta::seconds(100), "{listed}");
+    assert_eq!(guarded.lists_of("pods"), lists + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_of_an_unconfirmed_write_that_hangs_is_named_within_a_minute_and_given_up() {
+    let guarded = guarded(World::start().await);
+    guarded.world.faults([FaultRule::new(Fault::InternalError, 1.0)
+        .verbs(&[Verb::Watch, Verb::List])
+        .resources(&["nodeclaims.karpenter.sh"])]);
+    guarded.world.hub.relist(&Source::of(Kind::NodeClaim));
+    seconds(1).await;
+    guarded.world.lines.disturb(Disturbance::UnansweredReads("nodeclaims"));
+    guarded.world.writer.create(&typed_claim("ours")).await.unwrap();
+    guarded.world.delete(KARPENTER, "NodeClaim", "ours").await;
+    // after half a minute it is doubted, and the read hangs
+    seconds(35).await;
+    let started = tokio::time::Instant::now();
+    while !guarded
+        .report
+        .trouble()
+        .is_some_and(|words| words.contains("controller state.doubts: one run takes"))
+    {
+        assert!(started.elapsed() <= MINUTE, "{:?}", guarded.report.trouble());
+        seconds(1).await;
+    }
+    assert_eq!(guarded.stalled("state.doubts"), 1);
+    guarded.world.lines.mend();
+    guarded
+        .world
+        .until("the read tells that it is gone", MINUTE, |now| {
+            now.claim("ours").is_none()
+        })
+        .await;
     assert!(!guarded.running.is_finished());
 }
 
@@ -142,6 +268,36 @@ async fn a_reconcile_that_does_not_come_back_is_named_within_a_minute_and_in_the
         assert_eq!(guarded.stalled("nodeclaim.lifecycle"), 1);
         let ended = tokio::time::timeout(Duration::from_mins(16), guarded.running).await;
         assert!(ended.is_ok(), "it just sits there");
+    }
+}
+
+/// Waits for somebody who answers within a known time.
+struct Patient;
+
+#[async_trait]
+impl Reconciler for Patient {
+    type Key = &'static str;
+
+    async fn reconcile(&self, _: &Self::Key) -> Result<Next, ReconcileError> {
+        patiently(Duration::from_hours(1), seconds(3_000)).await;
+        Ok(Next::Done)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_that_waits_within_a_known_time_is_named_and_does_not_end_the_process() {
+    for mode in [Mode::Inline, Mode::Spawned] {
+        let guarded = guarded(World::start().await);
+        let queue = queue(mode);
+        guarded.vitals.add(queue.vital());
+        tokio::spawn(queue.clone().run(Arc::new(Patient), CancellationToken::new()));
+        queue.add("claim-1");
+        let (words, took) = guarded.noticed().await;
+        assert!(words.contains("nodeclaim.lifecycle: one run takes"), "{words}");
+        assert!(took <= MINUTE, "{took:?}");
+        seconds(3_000).await;
+        assert_eq!(guarded.report.trouble(), None);
+        assert!(!guarded.running.is_finished(), "{mode:?}");
     }
 }
 

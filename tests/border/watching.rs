@@ -124,7 +124,7 @@ async fn a_new_leader_can_wait_for_lists_that_began_after_it_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_watch_is_heard_of_at_least_each_other_minute() {
+async fn every_watch_is_heard_of_each_half_minute() {
     let world = World::start().await;
     tokio::time::sleep(Duration::from_hours(2)).await;
     let epoch = chrono::DateTime::from_timestamp(1_767_225_600, 0).unwrap();
@@ -135,6 +135,6 @@ async fn every_watch_is_heard_of_at_least_each_other_minute() {
             continue;
         }
         let last = pulse.last_event.unwrap_or(epoch);
-        assert!(now - last <= chrono::TimeDelta::minutes(2), "{source:?}");
+        assert!(now - last <= chrono::TimeDelta::seconds(30), "{source:?}");
     }
 }

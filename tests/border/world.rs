@@ -1,5 +1,6 @@
 //! An API server, and the border over it as the wiring would make it.
 
+use crate::lines::Lines;
 use karpenter::api::{NodeClaim, RackspaceSpotNodeClass};
 use karpenter::clock::{SharedClock, TokioClock};
 use karpenter::cluster::{Cluster, Snapshot};
@@ -9,6 +10,7 @@ use karpenter::k8s::hub::{Hub, HubHandle, Unread};
 use karpenter::k8s::kinds::{WatchedKind, WatchedKinds};
 use karpenter::k8s::leadership::{Keeper, Leadership};
 use karpenter::k8s::metrics::BorderMetrics;
+use karpenter::k8s::watchdog::Vitals;
 use karpenter::k8s::write::Writer;
 use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
 use kube::core::ApiResource;
@@ -32,6 +34,10 @@ pub struct World {
     pub metrics: prometheus::Registry,
     pub border_metrics: BorderMetrics,
     pub clock: SharedClock,
+    /// The operator's line to the API server.
+    pub lines: Lines,
+    /// What the hub wants to be looked after besides its watches.
+    pub vitals: Vitals,
     watching: CancellationToken,
     stop: CancellationToken,
 }
@@ -92,11 +98,8 @@ impl World {
         }
         let registry = prometheus::Registry::new();
         let metrics = BorderMetrics::new(&registry).unwrap();
-        let client = ApiClient::over(
-            api.client_as(OPERATOR, &["system:masters"]),
-            Limits::default(),
-            metrics.clone(),
-        );
+        let lines = Lines::default();
+        let client = ApiClient::over(lines.client(&api, OPERATOR), Limits::default(), metrics.clone());
         let kinds = kinds();
         let state = Cluster::new(kinds.sources(), Arc::new(|_| None), clock.now());
         let made = ClusterTask::new(state, Arc::clone(&clock), metrics.clone());
@@ -113,6 +116,8 @@ impl World {
         )
         .on_unread(move |unread| noting.lock().unwrap().push(unread.clone()));
         let handle = hub.handle();
+        let vitals = Vitals::default();
+        vitals.add(hub.vital());
         let watching = stop.child_token();
         tokio::spawn(hub.run(made.doubts, watching.clone()));
         let (keeper, leadership) = Leadership::kept();
@@ -128,6 +133,8 @@ impl World {
             metrics: registry,
             border_metrics: metrics,
             clock,
+            lines,
+            vitals,
             watching,
             stop,
         }

@@ -21,17 +21,37 @@ pub struct Unread {
     pub message: String,
 }
 
+/// What went wrong with a watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// The error's words.
+    pub words: String,
+    /// When it was told last.
+    pub at: DateTime<Utc>,
+}
+
 /// How one watch is doing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pulse {
-    /// When it last said anything, its opening and bookmarks included.
+    /// When it last said anything, its opening, its bookmarks and its end included.
     pub last_event: Option<DateTime<Utc>>,
+    /// When a piece of the list under way came in.
+    pub last_piece: Option<DateTime<Utc>>,
     /// When its last complete list came in.
     pub last_list: Option<DateTime<Utc>>,
     /// What went wrong last, if nothing went right since.
-    pub trouble: Option<String>,
+    pub trouble: Option<Trouble>,
     /// Whether the kind is not served or not permitted, and optional.
     pub unserved: bool,
+}
+
+impl Pulse {
+    /// When it last gave a sign of life. A list that goes on is one, unless it is tried again because it failed: one that breaks off at the same place
+    /// again and again goes on too.
+    pub fn last_sign(&self) -> Option<DateTime<Utc>> {
+        let piece = self.last_piece.filter(|_| self.trouble.is_none());
+        self.last_event.max(piece)
+    }
 }
 
 #[derive(Debug)]
@@ -81,6 +101,15 @@ impl HubHandle {
             .iter()
             .map(|(source, line)| (source.clone(), read(line)))
             .collect()
+    }
+
+    /// The kinds whose first list is not in, by name; optional ones that are not served are waited for by nobody.
+    pub fn unlisted(&self) -> Vec<String> {
+        let pulses = self.pulses();
+        let missing = pulses
+            .iter()
+            .filter(|(_, pulse)| pulse.last_list.is_none() && !pulse.unserved);
+        missing.map(|(source, _)| source.name().to_owned()).collect()
     }
 
     /// Makes a watch list again: what heals a watch that is suspected of having lost something.

@@ -9,6 +9,8 @@ use crate::k8s::client::ApiClient;
 use crate::k8s::cluster_task::{Closed, ClusterHandle};
 use crate::k8s::kinds::{WatchedKind, WatchedKinds};
 use crate::k8s::metrics::BorderMetrics;
+use crate::k8s::queue::Busy;
+use crate::k8s::watchdog::Vital;
 use kube::Resource;
 use kube::api::GetParams;
 use kube::core::Request;
@@ -18,6 +20,9 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+/// The reading of what no watch has confirmed, as metrics and `/readyz` name it.
+const DOUBTS: &str = "state.doubts";
 
 type OnUnread = Arc<dyn Fn(&Unread) + Send + Sync>;
 
@@ -31,6 +36,7 @@ pub struct Hub {
     pub(super) metrics: BorderMetrics,
     pub(super) handle: HubHandle,
     pub(super) on_unread: Option<OnUnread>,
+    looking: Busy,
 }
 
 impl fmt::Debug for Hub {
@@ -59,6 +65,7 @@ impl Hub {
             metrics,
             handle,
             on_unread: None,
+            looking: Busy::default(),
         }
     }
 
@@ -66,6 +73,11 @@ impl Hub {
     pub fn on_unread(mut self, call: impl Fn(&Unread) + Send + Sync + 'static) -> Self {
         self.on_unread = Some(Arc::new(call));
         self
+    }
+
+    /// What a watchdog looks at besides the watches: the reading of what no watch has confirmed.
+    pub fn vital(&self) -> Vital {
+        self.looking.vital(DOUBTS)
     }
 
     /// The way to the hub.
@@ -99,6 +111,7 @@ impl Hub {
                 .kinds
                 .iter()
                 .find(|kind| kind.source.kind == doubt.kind && kind.source.covers(&doubt.key));
+            let _looking = self.looking.begin();
             if let Some(watched) = watched
                 && self.look_at(watched, &doubt, &mut reader).await.is_err()
             {

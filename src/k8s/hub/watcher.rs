@@ -2,18 +2,20 @@
 //!
 //! Relies on the hub for where to tell what it sees; the hub runs one per kind.
 
-use super::handle::Unread;
+use super::handle::{Trouble, Unread};
 use super::page::{Identity, Page};
 use super::run::Hub;
 use crate::cluster::entries::Reader;
 use crate::cluster::{Delta, Object, Version};
 use crate::k8s::cluster_task::Closed;
 use crate::k8s::kinds::{Need, WatchedKind};
+use crate::k8s::reading::{Heard, STILL, Standstill};
 use futures::StreamExt;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::core::Request;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -22,10 +24,12 @@ use tokio_util::sync::CancellationToken;
 /// Objects per page of a list.
 const PAGE: u32 = 500;
 /// The server ends a watch after this many seconds; the next one goes on from there.
-const WATCH_SECONDS: u32 = 290;
-/// A watch that says nothing for this long, not even a bookmark (one comes each minute), is taken for dead. The watchdog notices earlier, and has it
-/// listed.
-const SILENCE: Duration = Duration::from_mins(2);
+///
+/// Differs: upstream's watches last five to ten minutes. The end of a watch and the opening of the next are the only signs of life that can be relied on:
+/// where etcd does not report its progress, an API server sends no bookmarks for kinds of which nothing has changed since it started.
+const WATCH_SECONDS: u32 = 30;
+/// A watch that says nothing for this long, not even that it is over, is taken for dead. The watchdog notices earlier, and has it listed.
+const SILENCE: Duration = Duration::from_secs(90);
 /// The pause after a failure doubles between these.
 const FIRST_PAUSE: Duration = Duration::from_millis(800);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -100,6 +104,7 @@ impl Watcher {
                     if was_watching {
                         continue;
                     }
+                    self.trouble("the list expired before its end".to_owned());
                     FIRST_PAUSE
                 }
                 // A watch that ends at once, again and again, must not become a loop of requests.
@@ -132,7 +137,8 @@ impl Watcher {
         }
     }
 
-    /// Lists everything, consistently, page by page.
+    /// Lists everything, consistently, page by page. It needs no limit of its own, and nobody breaks it off for another list: each read ends by itself
+    /// when nothing comes any more.
     async fn list(&mut self) -> Result<String, Ended> {
         let number = *self.wanted.borrow_and_update();
         let began = self.hub.clock.now();
@@ -140,9 +146,10 @@ impl Watcher {
         let mut params = ListParams::default().limit(PAGE);
         let (mut objects, mut unread) = (Vec::new(), BTreeSet::new());
         let version = loop {
-            let request = Request::new(self.kind.path())
+            let mut request = Request::new(self.kind.path())
                 .list(&params)
                 .map_err(|e| Ended::Failed(kube::Error::BuildRequest(e)))?;
+            request.extensions_mut().insert(self.heard());
             let page: Page = self.hub.client.kube().request(request).await.map_err(ended)?;
             for text in page.items.unwrap_or_default() {
                 let object = serde_json::from_str(text.get()).map_err(|e| Ended::Failed(kube::Error::SerdeError(e)))?;
@@ -172,10 +179,24 @@ impl Watcher {
         self.served();
         if let Some(line) = self.hub.handle.line(&self.kind.source) {
             let now = self.hub.clock.now();
-            line.beat(|pulse| (pulse.last_list, pulse.last_event, pulse.trouble) = (Some(now), Some(now), None));
+            line.beat(|pulse| {
+                (pulse.last_list, pulse.last_event) = (Some(now), Some(now));
+                (pulse.last_piece, pulse.trouble) = (None, None);
+            });
             line.done.send_modify(|done| *done = (*done).max(number));
         }
         Ok(version)
+    }
+
+    /// Notes that a list goes on.
+    fn heard(&self) -> Heard {
+        let (handle, source) = (self.hub.handle.clone(), self.kind.source.clone());
+        let clock = Arc::clone(&self.hub.clock);
+        Heard::new(move || {
+            if let Some(line) = handle.line(&source) {
+                line.beat(|pulse| pulse.last_piece = Some(clock.now()));
+            }
+        })
     }
 
     /// Watches from a version until it ends; says why.
@@ -191,12 +212,12 @@ impl Watcher {
         };
         let kube = self.hub.client.kube();
         let opening = kube.request_events::<Value>(request);
-        let stream = match tokio::time::timeout(SILENCE, opening).await {
+        let stream = match tokio::time::timeout(STILL, opening).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return ended(error),
-            Err(_) => return Ended::Over,
+            Err(_) => return Ended::Failed(kube::Error::Service(Standstill::Still.into())),
         };
-        // an opened watch is a sign of life too: the next one is due with the next bookmark
+        // an opened watch is a sign of life too: the next one is due with its end
         self.beat();
         tokio::pin!(stream);
         loop {
@@ -208,8 +229,12 @@ impl Watcher {
             let told = match event {
                 Ok(Some(Ok(event))) => self.tell(event).await,
                 Ok(Some(Err(error))) => Err(ended(error)),
-                // Ended, or silent for so long that it is taken for dead.
-                Ok(None) | Err(_) => Err(Ended::Over),
+                Ok(None) => {
+                    self.beat();
+                    Err(Ended::Over)
+                }
+                // Silent for so long that it is taken for dead.
+                Err(_) => Err(Ended::Over),
             };
             if let Err(ended) = told {
                 return ended;
@@ -352,10 +377,15 @@ impl Watcher {
         let pause = self.pause;
         self.pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
         tracing::warn!(kind = self.kind.label(), %error, pause = ?pause, "watch failed; trying again");
-        if let Some(line) = self.hub.handle.line(&self.kind.source) {
-            line.beat(|pulse| pulse.trouble = Some(error.to_string()));
-        }
+        self.trouble(error.to_string());
         pause
+    }
+
+    fn trouble(&self, words: String) {
+        let at = self.hub.clock.now();
+        if let Some(line) = self.hub.handle.line(&self.kind.source) {
+            line.beat(|pulse| pulse.trouble = Some(Trouble { words, at }));
+        }
     }
 }
 

@@ -142,6 +142,7 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
         let since = |then: Option<Instant>| then.map(|then| now.duration_since(then)).unwrap_or_default();
         Some(Signs {
             running_for: since(book.running_since().min()),
+            stuck_for: book.stuck_for(),
             running: book.running(),
             waiting_for: since(book.waiting_since().into_iter().chain(due).min()),
         })
@@ -224,8 +225,10 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
             while !stop.is_cancelled() && running.len() < self.shared.settings.workers {
                 let Some(key) = self.take() else { break };
                 let (reconciler, started, span) = (Arc::clone(&reconciler), Instant::now(), self.span(&key));
+                let progress = self.book().progress_of(&key);
                 running.push(async move {
-                    let outcome = reconciler.reconcile(&key).instrument(span.clone()).await;
+                    let work = reconciler.reconcile(&key).instrument(span.clone());
+                    let outcome = progress.follow(work).await;
                     (key, started, span, outcome)
                 });
             }
@@ -253,7 +256,9 @@ impl<K: Ord + Clone + fmt::Debug + Send + Sync + 'static> Queue<K> {
                 let (reconciler, owned, started) = (Arc::clone(&reconciler), key.clone(), Instant::now());
                 let span = self.span(&key);
                 let inside = span.clone();
-                let handle = tasks.spawn(async move { reconciler.reconcile(&owned).await }.instrument(inside));
+                let progress = self.book().progress_of(&key);
+                let work = async move { reconciler.reconcile(&owned).await }.instrument(inside);
+                let handle = tasks.spawn(progress.follow(work));
                 keys.insert(handle.id(), (key, started, span));
             }
             if stop.is_cancelled() && tasks.is_empty() {

@@ -2,6 +2,7 @@
 
 use super::ending::last_moment;
 use super::settings::{BackOff, Next, ReconcileError, Weight};
+use crate::clock::Progress;
 use crate::k8s::metrics::{BorderMetrics, ReconcileResult};
 use crate::k8s::watchdog::{Signs, Vital};
 use futures::FutureExt;
@@ -31,7 +32,7 @@ impl Wake {
 
 /// Since when something works, for the watchdog; cheap to clone. Whoever waits for work between two pieces of it tells each piece by itself.
 #[derive(Debug, Clone, Default)]
-pub struct Busy(Arc<Mutex<Option<Instant>>>);
+pub struct Busy(Arc<Mutex<Option<(Instant, Progress)>>>);
 
 /// A piece of work under way.
 #[derive(Debug)]
@@ -40,7 +41,9 @@ pub struct Working(Busy);
 impl Busy {
     /// A piece of work begins; it ends when the answer is dropped.
     pub fn begin(&self) -> Working {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        let progress = Progress::of_this_work();
+        progress.note();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), progress));
         Working(self.clone())
     }
 
@@ -48,10 +51,14 @@ impl Busy {
     pub fn vital(&self, name: &'static str) -> Vital {
         let busy = self.clone();
         Vital::new(name, move || {
-            let since = *busy.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let work = busy.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some((since, progress)) = &*work else {
+                return Some(Signs::default());
+            };
             Some(Signs {
-                running_for: since.map(|since| since.elapsed()).unwrap_or_default(),
-                running: usize::from(since.is_some()),
+                running_for: since.elapsed(),
+                stuck_for: progress.stuck_for(),
+                running: 1,
                 waiting_for: Duration::ZERO,
             })
         })
@@ -112,13 +119,14 @@ impl Singleton {
             let started = Instant::now();
             self.metrics.active_workers.with_label_values(&[self.name]).set(1);
             let span = super::span::run(self.name);
-            let outcome = {
+            let run = Progress::begin().follow(async {
                 let _run = self.busy.begin();
-                tokio::select! {
-                    biased;
-                    outcome = work().instrument(span.clone()) => outcome,
-                    () = last_moment(&stop) => return,
-                }
+                work().instrument(span.clone()).await
+            });
+            let outcome = tokio::select! {
+                biased;
+                outcome = run => outcome,
+                () = last_moment(&stop) => return,
             };
             self.metrics.active_workers.with_label_values(&[self.name]).set(0);
             let took = started.elapsed().as_secs_f64();

@@ -1,5 +1,6 @@
 //! Which key waits, which runs, which is delayed until when. No task, no waiting: the loop in `run` asks.
 
+use crate::clock::Progress;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -21,9 +22,10 @@ pub(super) struct Book<K> {
 }
 
 /// The work on a key.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Work {
     since: Instant,
+    progress: Progress,
     /// Delays up to this ticket are older than the work.
     tickets: u64,
 }
@@ -117,6 +119,7 @@ impl<K: Ord + Clone> Book<K> {
         let since = self.waiting.remove(&key).unwrap_or(now);
         let work = Work {
             since: now,
+            progress: Progress::begin(),
             tickets: self.tickets,
         };
         self.running.insert(key.clone(), work);
@@ -176,6 +179,18 @@ impl<K: Ord + Clone> Book<K> {
     /// Since when the key that waits longest does so.
     pub(super) fn waiting_since(&self) -> Option<Instant> {
         self.waiting.values().min().copied()
+    }
+
+    /// The progress of the work on a key; of work that begins now where there is none.
+    pub(super) fn progress_of(&self, key: &K) -> Progress {
+        let work = self.running.get(key);
+        work.map_or_else(Progress::begin, |work| work.progress.clone())
+    }
+
+    /// How long the work that has made no progress for longest has made none.
+    pub(super) fn stuck_for(&self) -> Duration {
+        let all = self.running.values().map(|work| work.progress.stuck_for());
+        all.max().unwrap_or_default()
     }
 
     /// Since when each running key is worked on.

@@ -7,13 +7,13 @@ use std::time::Duration;
 /// How long things may last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// A watch says something each minute, if only a bookmark.
+    /// A watch says something each half minute, if only that it is over; a server that is slow to open the next one has the rest.
     pub silence: Duration,
-    /// Relisting did not bring a watch back, and no error says why.
+    /// Relisting did not bring a watch back, and no error of this time says why.
     pub mute: Duration,
     /// Work takes seconds.
     pub busy: Duration,
-    /// No work takes this long: the longest calls to a cloud are given up before.
+    /// No work goes on for so long without any progress; what waits within a known limit, like a call to a cloud, makes some.
     pub stuck: Duration,
     /// Work waits although nobody works.
     pub idle: Duration,
@@ -24,7 +24,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            silence: Duration::from_secs(80),
+            silence: Duration::from_secs(50),
             mute: Duration::from_mins(5),
             busy: Duration::from_secs(50),
             stuck: Duration::from_mins(15),
@@ -92,8 +92,13 @@ pub(super) fn of_work(name: &'static str, signs: Signs, limits: &Limits) -> Opti
         })
     };
     let seconds = |time: Duration| time.as_secs();
-    if signs.running_for > limits.stuck {
-        return found(format!("one run takes {} s", seconds(signs.running_for)), Cure::End);
+    if signs.stuck_for > limits.stuck {
+        let trouble = format!(
+            "one run takes {} s and has made no progress for {} s",
+            seconds(signs.running_for.max(signs.stuck_for)),
+            seconds(signs.stuck_for)
+        );
+        return found(trouble, Cure::End);
     }
     if signs.running == 0 && signs.waiting_for > limits.idle {
         let trouble = format!("work waits for {} s and nobody works", seconds(signs.waiting_for));
@@ -113,36 +118,39 @@ pub(super) fn of_work(name: &'static str, signs: Signs, limits: &Limits) -> Opti
     None
 }
 
-/// A watch by how long it has been silent, how long that is known, and what its last error was.
-pub(super) fn of_watch(
-    name: &str,
-    silent: Duration,
-    known: Duration,
-    trouble: Option<&str>,
-    limits: &Limits,
-) -> Option<Finding> {
-    if silent <= limits.silence {
+/// How a watch is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Watched<'a> {
+    /// How long it has given no sign of life.
+    pub(super) silent: Duration,
+    /// How long that is known.
+    pub(super) known: Duration,
+    /// Its last error, if nothing went right since, and how old that is.
+    pub(super) trouble: Option<(&'a str, Duration)>,
+}
+
+/// A watch by its signs. One that tries and says why it does not succeed is left to it; one that has stopped to say anything is not.
+pub(super) fn of_watch(name: &str, watched: Watched<'_>, limits: &Limits) -> Option<Finding> {
+    if watched.silent <= limits.silence {
         return None;
     }
-    let part = Part::Watch(name.to_owned());
-    let seconds = silent.as_secs();
-    Some(match trouble {
-        // it is trying, and says why it does not succeed
-        Some(error) => Finding {
-            part,
-            trouble: format!("silent for {seconds} s: {error}"),
-            cure: Cure::Wait,
-        },
-        None if known > limits.mute => Finding {
-            part,
-            trouble: format!("silent for {seconds} s, and listing again does not help"),
-            cure: Cure::End,
-        },
-        None => Finding {
-            part,
-            trouble: format!("silent for {seconds} s"),
-            cure: Cure::Relist,
-        },
+    let seconds = watched.silent.as_secs();
+    let why = watched
+        .trouble
+        .map(|(error, _)| format!(": {error}"))
+        .unwrap_or_default();
+    let (trouble, cure) = match watched.trouble {
+        Some((_, age)) if age <= limits.mute => (format!("silent for {seconds} s{why}"), Cure::Wait),
+        _ if watched.known > limits.mute => (
+            format!("silent for {seconds} s, and listing again does not help{why}"),
+            Cure::End,
+        ),
+        _ => (format!("silent for {seconds} s{why}"), Cure::Relist),
+    };
+    Some(Finding {
+        part: Part::Watch(name.to_owned()),
+        trouble,
+        cure,
     })
 }
 
@@ -164,8 +172,13 @@ mod tests {
     }
 
     fn work(running_for: u64, running: usize, waiting_for: u64) -> Option<Cure> {
+        stuck_work(running_for, running_for, running, waiting_for)
+    }
+
+    fn stuck_work(running_for: u64, stuck_for: u64, running: usize, waiting_for: u64) -> Option<Cure> {
         let signs = Signs {
             running_for: seconds(running_for),
+            stuck_for: seconds(stuck_for),
             running,
             waiting_for: seconds(waiting_for),
         };
@@ -184,29 +197,45 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_watch_lists_again_unless_it_knows_what_is_wrong_and_ends_the_process_if_that_does_not_help() {
-        let limits = Limits::default();
-        let cure = |silent, known, trouble| {
-            of_watch("Pod", seconds(silent), seconds(known), trouble, &limits).map(|finding| finding.cure)
+    fn work_that_makes_progress_is_told_and_never_ends_the_process() {
+        assert_eq!(stuck_work(100_000, 900, 1, 0), Some(Cure::Wait));
+        assert_eq!(stuck_work(100_000, 901, 1, 0), Some(Cure::End));
+    }
+
+    fn cure(silent: u64, known: u64, trouble: Option<(&str, u64)>) -> Option<Cure> {
+        let watched = Watched {
+            silent: seconds(silent),
+            known: seconds(known),
+            trouble: trouble.map(|(words, age)| (words, seconds(age))),
         };
-        assert_eq!(cure(75, 0, None), None);
-        assert_eq!(cure(81, 0, None), Some(Cure::Relist));
-        assert_eq!(cure(500, 301, None), Some(Cure::End));
-        assert_eq!(cure(500, 301, Some("connection refused")), Some(Cure::Wait));
+        of_watch("Pod", watched, &Limits::default()).map(|finding| finding.cure)
     }
 
     #[test]
-    fn everything_is_noticed_within_a_minute_of_when_it_should_have_moved() {
+    fn a_silent_watch_lists_again_unless_it_knows_what_is_wrong_and_ends_the_process_if_that_does_not_help() {
+        assert_eq!(cure(50, 0, None), None);
+        assert_eq!(cure(51, 0, None), Some(Cure::Relist));
+        assert_eq!(cure(500, 301, None), Some(Cure::End));
+        assert_eq!(cure(5_000, 4_000, Some(("connection refused", 180))), Some(Cure::Wait));
+    }
+
+    #[test]
+    fn a_watch_that_failed_once_and_says_nothing_since_is_not_waited_for() {
+        assert_eq!(cure(302, 250, Some(("connection refused", 301))), Some(Cure::Relist));
+        assert_eq!(cure(360, 301, Some(("connection refused", 340))), Some(Cure::End));
+    }
+
+    #[test]
+    fn everything_is_noticed_within_a_minute() {
         let limits = Limits::default();
-        let bookmark = seconds(60);
-        let look = super::super::run::LOOK_EVERY;
-        for (limit, due) in [
-            (limits.silence, bookmark),
-            (limits.busy, seconds(0)),
-            // a question takes a look by itself
-            (limits.answer + look, seconds(0)),
+        // each look asks the cluster state first, and waits as long again for its answer
+        let look = 2 * super::super::run::LOOK_EVERY;
+        for limit in [
+            limits.silence,
+            limits.busy,
+            limits.answer + super::super::run::LOOK_EVERY,
         ] {
-            assert!(limit + look <= due + seconds(60));
+            assert!(limit + look <= seconds(60), "{limit:?}");
         }
     }
 }

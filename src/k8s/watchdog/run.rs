@@ -1,6 +1,6 @@
 //! Looks at everything every few seconds; tells in the log, a metric and readiness; heals, and ends the process as the last resort.
 
-use super::judge::{Cure, Finding, Limits, Part, of_cluster_state, of_watch, of_work};
+use super::judge::{Cure, Finding, Limits, Part, Watched, of_cluster_state, of_watch, of_work};
 use super::vital::Vitals;
 use crate::clock::SharedClock;
 use crate::cluster::Source;
@@ -141,17 +141,18 @@ impl Watchdog {
         if pulse.unserved {
             return None;
         }
-        let last = pulse.last_event.unwrap_or(began).max(began);
-        let silent = self
-            .clock
-            .now()
-            .signed_duration_since(last)
-            .to_std()
-            .unwrap_or_default();
-        let name = watch_name(source);
+        let ago = |then: DateTime<Utc>| {
+            let now = self.clock.now();
+            now.signed_duration_since(then).to_std().unwrap_or_default()
+        };
+        let name = source.name().to_owned();
         let known = self.known.get(&Part::Watch(name.clone()));
-        let known = known.map(|since| now.duration_since(*since)).unwrap_or_default();
-        of_watch(&name, silent, known, pulse.trouble.as_deref(), &self.limits)
+        let watched = Watched {
+            silent: ago(pulse.last_sign().unwrap_or(began).max(began)),
+            known: known.map(|since| now.duration_since(*since)).unwrap_or_default(),
+            trouble: pulse.trouble.as_ref().map(|trouble| (&*trouble.words, ago(trouble.at))),
+        };
+        of_watch(&name, watched, &self.limits)
     }
 
     fn relist(&mut self, source: &Source, now: Instant) {
@@ -195,15 +196,5 @@ impl Watchdog {
             .iter()
             .map(|finding| format!("{}: {}", finding.part, finding.trouble));
         self.report.set(lines.collect());
-    }
-}
-
-/// What a watch is called: its kind, or the kind of class.
-fn watch_name(source: &Source) -> String {
-    let class = source.class.split('.').next().unwrap_or_default();
-    if class.is_empty() {
-        source.kind.as_str().to_owned()
-    } else {
-        class.to_owned()
     }
 }

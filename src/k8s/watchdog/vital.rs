@@ -9,6 +9,8 @@ use std::time::Duration;
 pub struct Signs {
     /// How long the oldest piece of work that runs has been running.
     pub running_for: Duration,
+    /// How long the piece of work that runs and has made no progress for longest has made none.
+    pub stuck_for: Duration,
     /// How many run.
     pub running: usize,
     /// How long the oldest piece of work has been waiting for its turn.
