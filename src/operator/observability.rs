@@ -3,6 +3,7 @@
 //! Called once by [`controllers`](super::controllers). What describes single objects is left out with `DISABLE_CLUSTER_STATE_OBSERVABILITY`.
 
 use super::options::Options;
+use super::stand_by::until;
 use super::starter::{Kits, Starter};
 use crate::clock::SharedClock;
 use crate::cluster::{Kind, What};
@@ -45,10 +46,13 @@ fn state(starter: &mut Starter<'_>, clock: &SharedClock) {
         State::new(metrics.cluster.clone()),
         clock,
     );
-    let (cluster, clock, stop) = (starter.borders.cluster.clone(), Arc::clone(clock), starter.stop.clone());
+    let (cluster, hub) = (starter.borders.cluster.clone(), starter.borders.hub.clone());
+    let (clock, stop, watched) = (Arc::clone(clock), starter.stop.clone(), starter.watched.clone());
     starter.tasks.spawn("cluster state sync", async move {
-        watch_sync(cluster, metrics.cluster, clock).await;
-        stop.cancelled().await;
+        if until(&watched, &stop).await {
+            watch_sync(cluster, hub, metrics.cluster, clock).await;
+            stop.cancelled().await;
+        }
     });
 }
 

@@ -26,17 +26,20 @@ pub(super) struct Starter<'a> {
     pub(super) tasks: &'a mut Tasks,
     pub(super) stop: &'a CancellationToken,
     pub(super) mode: Mode,
+    /// From when on this replica watches.
+    pub(super) watched: &'a CancellationToken,
     begun: &'a CancellationToken,
     vitals: &'a Vitals,
 }
 
 impl<'a> Starter<'a> {
-    /// A starter of controllers that begin when `begun` is cancelled: when this process leads and has seen everything.
+    /// A starter of controllers that begin when `begun` is cancelled: when this process leads and has seen everything. It watches from `watched` on.
     pub(super) fn new(
         borders: &'a Borders,
         cluster: &'a mut ClusterTask,
         tasks: &'a mut Tasks,
         stop: &'a CancellationToken,
+        watched: &'a CancellationToken,
         begun: &'a CancellationToken,
         vitals: &'a Vitals,
     ) -> Self {
@@ -50,6 +53,7 @@ impl<'a> Starter<'a> {
             tasks,
             stop,
             mode,
+            watched,
             begun,
             vitals,
         }

@@ -106,13 +106,14 @@ pub(super) fn wire(parts: &Parts, tasks: &mut Tasks, stop: &CancellationToken) -
     }
 
     let vitals = Vitals::default();
-    let begun = &moments.begun;
-    let mut starter = Starter::new(&borders, &mut unstarted.cluster, tasks, stop, begun, &vitals);
+    vitals.add(unstarted.hub.vital());
+    let watched_from = moments.watched_from(watching);
+    let (from, begun) = (&watched_from, &moments.begun);
+    let mut starter = Starter::new(&borders, &mut unstarted.cluster, tasks, stop, from, begun, &vitals);
     controllers::start(&mut starter, &parts.options, &clock, parts.seed);
     let recorder = unstarted.recorder.under(leadership);
     tasks.spawn("event recorder", recorder.run(stop.clone()));
     tasks.spawn("cluster state", unstarted.cluster.run(stop.clone()));
-    let watched_from = moments.watched_from(watching);
     let (from, ended) = (watched_from.clone(), stop.clone());
     let (hub, doubts) = (unstarted.hub, unstarted.doubts);
     tasks.spawn("watches", async move {

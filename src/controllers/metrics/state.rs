@@ -4,6 +4,7 @@ use super::differences::{Follower, seconds};
 use crate::clock::SharedClock;
 use crate::cluster::Snapshot;
 use crate::k8s::cluster_task::ClusterHandle;
+use crate::k8s::hub::HubHandle;
 use crate::telemetry::ClusterMetrics;
 use chrono::{DateTime, Utc};
 use std::time::Duration;
@@ -34,8 +35,9 @@ impl Follower for State {
     }
 }
 
-/// Shows whether the initial lists are in, and says so in the log while they are not, until they are.
-pub async fn watch_sync(cluster: ClusterHandle, metrics: ClusterMetrics, clock: SharedClock) {
+/// Shows whether the initial lists are in, and says in the log which are missing, until they are in. Called when this replica begins to list: one that only
+/// stands by waits for nothing.
+pub async fn watch_sync(cluster: ClusterHandle, hub: HubHandle, metrics: ClusterMetrics, clock: SharedClock) {
     let began = clock.now();
     metrics.synced.set([], 0.0);
     metrics.unsynced_seconds.set([], 0.0);
@@ -57,7 +59,8 @@ pub async fn watch_sync(cluster: ClusterHandle, metrics: ClusterMetrics, clock: 
         let waited = started.elapsed();
         if waited >= told.saturating_add(TELL_EVERY) {
             told = waited;
-            tracing::error!(duration = ?waited, "cluster is waiting on sync for extended duration");
+            let kinds = hub.unlisted().join(", ");
+            tracing::error!(duration = ?waited, kinds, "cluster is waiting on sync for extended duration");
         }
     }
 }
