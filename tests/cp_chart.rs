@@ -27,11 +27,13 @@ mod releases;
 mod scene;
 #[path = "surface/scrape.rs"]
 mod scrape;
+#[path = "installed/silence.rs"]
+mod silence;
 mod support;
 #[path = "installed/values.rs"]
 mod values;
 
-use chart::{helm, objects, of_kind, template};
+use chart::{helm, monitoring, objects, of_kind, template};
 use installation::{Installed, install};
 use scene::{Scene, condition, name};
 use serde_json::{Value, json};
@@ -132,18 +134,6 @@ fn the_go_charts_values_render_an_upgrade_that_the_deployment_accepts() {
     assert_eq!(ports, [9090, 9091]);
 }
 
-/// Kinds of the Prometheus operator, as far as an API server needs them to take objects.
-fn monitoring(kind: &str) -> Value {
-    let plural = format!("{}s", kind.to_lowercase());
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": { "name": format!("{plural}.monitoring.coreos.com") },
-        "spec": { "group": "monitoring.coreos.com", "scope": "Namespaced", "names": { "kind": kind, "plural": plural },
-            "versions": [{ "name": "v1", "served": true, "storage": true,
-                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } } }] },
-    })
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_server_takes_every_object_and_no_unknown_field() {
     let scene = Scene::start("objects").await;
@@ -211,7 +201,7 @@ fn granted(rendered: &[Value]) -> BTreeSet<Use> {
     all
 }
 
-/// Granted rights that a quiet run does not use, and when they are.
+/// Granted rights that a quiet run does not use, and when they are; `silence` brings each about.
 const RARE: &[(&str, &str, &str, &str)] = &[
     (
         "",
@@ -239,6 +229,10 @@ const RARE: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
+fn class() -> Value {
+    json!({ "apiVersion": "karpenter.rackspace.com/v1", "kind": "RackspaceSpotNodeClass", "metadata": { "name": "default" }, "spec": {} })
+}
+
 fn pool() -> Value {
     json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "default" },
@@ -262,11 +256,10 @@ fn deployment(name: &str, replicas: u32, annotations: &Value) -> Value {
 
 /// Twice the same transition, so that an Event is counted up.
 async fn flip_the_class(scene: &Scene) {
-    let class = json!({ "apiVersion": "karpenter.rackspace.com/v1", "kind": "RackspaceSpotNodeClass", "metadata": { "name": "default" }, "spec": {} });
     for _ in 0..2 {
         for wanted in ["False", "True"] {
             if wanted == "True" {
-                scene.apply(&class, "").await.unwrap();
+                scene.apply(&class(), "").await.unwrap();
             } else {
                 scene
                     .delete("karpenter.rackspace.com/v1", "RackspaceSpotNodeClass", "default")
@@ -292,8 +285,7 @@ async fn the_service_account_alone_does_the_main_job_with_nothing_forbidden_and_
     let installed = install(&scene, &["--set", "settings.featureGates.nodeOverlay=true"]).await;
     scene.start_operator(&installed.kubeconfig, &installed.environment);
 
-    let class = json!({ "apiVersion": "karpenter.rackspace.com/v1", "kind": "RackspaceSpotNodeClass", "metadata": { "name": "default" }, "spec": {} });
-    scene.apply(&class, "").await.unwrap();
+    scene.apply(&class(), "").await.unwrap();
     scene.apply(&pool(), "").await.unwrap();
     overlay(&scene).await;
     scene.apply(&deployment("web", 2, &json!({})), "").await.unwrap();

@@ -1,6 +1,6 @@
 //! What helm makes of the chart.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 
@@ -35,4 +35,16 @@ pub fn objects(yaml: &str) -> Vec<Value> {
 
 pub fn of_kind<'o>(objects: &'o [Value], kind: &str) -> Vec<&'o Value> {
     objects.iter().filter(|object| object["kind"] == kind).collect()
+}
+
+/// Kinds of the Prometheus operator, as far as an API server needs them to take objects.
+pub fn monitoring(kind: &str) -> Value {
+    let plural = format!("{}s", kind.to_lowercase());
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{plural}.monitoring.coreos.com") },
+        "spec": { "group": "monitoring.coreos.com", "scope": "Namespaced", "names": { "kind": kind, "plural": plural },
+            "versions": [{ "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } } }] },
+    })
 }

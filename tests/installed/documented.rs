@@ -15,7 +15,7 @@ pub fn blocks(document: &str, heading: &str) -> Vec<String> {
         }
         let command = line.strip_prefix("    ").filter(|_| under);
         match (command, open) {
-            (Some(command), true) => blocks.last_mut().unwrap().push_str(&format!("{command}\n")),
+            (Some(command), true) => blocks.last_mut().unwrap().extend([command, "\n"]),
             (Some(command), false) => blocks.push(format!("{command}\n")),
             (None, _) => {}
         }

@@ -57,7 +57,8 @@ pub async fn keep(client: &Client, log: &Path, name: &str) {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         let objects = Api::<DynamicObject>::all_with(client.clone(), &resource);
         for object in objects.list(&ListParams::default()).await.unwrap().items {
-            kept.push_str(&format!("{}\n", serde_json::to_string(&object).unwrap()));
+            kept.push_str(&serde_json::to_string(&object).unwrap());
+            kept.push('\n');
         }
     }
     assert!(kept.contains("\"reason\":"), "no Event and no condition was shown");
