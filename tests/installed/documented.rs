@@ -46,8 +46,7 @@ impl Shell {
         }
     }
 
-    /// What the commands print, or what they say when one fails.
-    pub fn run(&self, commands: &str) -> Result<String, String> {
+    fn command(&self, commands: &str) -> Command {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let programs = Command::new(root.join("tests/controlplane/build"))
             .arg("--where")
@@ -57,7 +56,8 @@ impl Shell {
         let ours = root.join("tests/controlplane");
         let path = std::env::var("PATH").unwrap();
         let own = Path::new(env!("CARGO_TARGET_TMPDIR")).join("helm");
-        let output = Command::new("sh")
+        let mut command = Command::new("sh");
+        command
             .args(["-euc", commands])
             .current_dir(root)
             .env("PATH", format!("{}:{}:{path}", ours.display(), programs.trim_end()))
@@ -65,9 +65,13 @@ impl Shell {
             .env("SPOT_REFRESH_TOKEN", "my-token")
             .env("HELM_CACHE_HOME", &own)
             .env("HELM_CONFIG_HOME", &own)
-            .env("HELM_DATA_HOME", &own)
-            .output()
-            .unwrap();
+            .env("HELM_DATA_HOME", &own);
+        command
+    }
+
+    /// What the commands print, or what they say when one fails.
+    pub fn run(&self, commands: &str) -> Result<String, String> {
+        let output = self.command(commands).output().map_err(|error| error.to_string())?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if output.status.success() {
             Ok(text(&output.stdout))

@@ -2,22 +2,22 @@
 
 use super::chart::{objects, of_kind, template};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const USUAL: &str = "spot: {cloudspaceName: my-cloudspace, existingSecret: mine}\n";
 
-fn file(name: &str, values: &str) -> PathBuf {
+fn file(name: &str, values: &str) -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("values");
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join(format!("{name}.yaml"));
     std::fs::write(&path, values).unwrap();
-    path
+    path.display().to_string()
 }
 
 /// What these values render to; the usual ones lie under them.
 fn rendered(name: &str, values: &str) -> Result<Vec<Value>, String> {
     let (usual, odd) = (file(&format!("{name}-usual"), USUAL), file(name, values));
-    let yaml = template(&["--values", usual.to_str().unwrap(), "--values", odd.to_str().unwrap()])?;
+    let yaml = template(&["--values", &usual, "--values", &odd])?;
     Ok(objects(&yaml))
 }
 
@@ -77,10 +77,11 @@ fn a_key_without_a_value_is_as_good_as_none() {
     // and within the maps
     let mut deep = json!({});
     for key in keys() {
-        if let Some((part, name)) = key.split_once('.') {
-            if part != "spot" && !taken.contains(&part) {
-                deep[part][name] = Value::Null;
-            }
+        if let Some((part, name)) = key.split_once('.')
+            && part != "spot"
+            && !taken.contains(&part)
+        {
+            deep[part][name] = Value::Null;
         }
     }
     assert_eq!(rendered("deep-nulls", &deep.to_string()).unwrap(), usual);
