@@ -32,4 +32,4 @@ pub use feed::PriceFeed;
 pub use limits::RetrySettings;
 pub use nodeclasses::NodeClasses;
 pub use provider::{Discovery, ProviderSettings, SpotProvider};
-pub use transport::{ConnectionSettings, HttpTransport, ServiceTransport, Transport, TransportError};
+pub use transport::{ConnectionSettings, Departure, HttpTransport, ServiceTransport, Transport, TransportError};

@@ -2,12 +2,18 @@
 //!
 //! Decides nothing about meaning or retries; it tells "never left" from "no answer", which decides whether a create may have taken effect. Two
 //! implementations: reqwest for the real thing, a tower service for a simulator in the same process (with the clock paused no socket may be open).
+//! Both tell whoever put a [`Departure`] into a request when it has left.
 
 use async_trait::async_trait;
 use axum::body::HttpBody;
 use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt, Limited};
+use http_body::{Frame, SizeHint};
+use http_body_util::{BodyExt, Full, Limited};
 use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use thiserror::Error;
 use tower::ServiceExt;
@@ -38,6 +44,54 @@ impl TransportError {
     /// Whether the request may have taken effect.
     pub fn may_have_taken_effect(&self) -> bool {
         !matches!(self, Self::NotSent(_))
+    }
+}
+
+/// Whether a request has left: it waits for its answer and for nothing before that, such as a connection. Put into the request's extensions by
+/// whoever asks; one that no transport knows of never leaves.
+#[derive(Debug, Clone, Default)]
+pub struct Departure(Arc<AtomicBool>);
+
+impl Departure {
+    /// Whether it has left.
+    pub fn has_left(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn left(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// The body of a request whose departure is told. A connection drops it when it has taken the whole request, and not before it is there.
+struct Parcel {
+    body: Full<Bytes>,
+    departure: Departure,
+}
+
+impl http_body::Body for Parcel {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+}
+
+impl Drop for Parcel {
+    fn drop(&mut self) {
+        self.departure.left();
     }
 }
 
@@ -84,6 +138,14 @@ impl HttpTransport {
 #[async_trait]
 impl Transport for HttpTransport {
     async fn send(&self, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, TransportError> {
+        let departure = request.extensions().get::<Departure>().cloned();
+        let request = request.map(|bytes| match departure {
+            Some(departure) => reqwest::Body::wrap(Parcel {
+                body: Full::new(bytes),
+                departure,
+            }),
+            None => reqwest::Body::from(bytes),
+        });
         let request = reqwest::Request::try_from(request).map_err(|e| TransportError::NotSent(e.into()))?;
         let mut answer = self.client.execute(request).await.map_err(|e| {
             // The URL may hold a secret path of a webhook or feed; it is not needed to understand the cause.
@@ -139,6 +201,9 @@ where
     R::Error: Into<Cause>,
 {
     async fn send(&self, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, TransportError> {
+        if let Some(departure) = request.extensions().get::<Departure>() {
+            departure.left();
+        }
         let request = request.map(B::from);
         let answer = self
             .service
