@@ -13,6 +13,8 @@ mod process;
 mod scrape;
 
 use process::{Operator, api_server, finished};
+use std::time::Duration;
+use tokio::time::Instant;
 
 const TOKEN: &str = "a-token-that-nobody-may-see";
 
@@ -183,4 +185,42 @@ async fn it_serves_metrics_and_probes_and_stops_cleanly_at_sigterm() {
 async fn sigint_stops_it_too() {
     let operator = Operator::start(&api_server().await, TOKEN).await;
     assert_eq!(operator.stop("-INT").await.code, Some(0));
+}
+
+fn platform_at(address: &str) -> [(&'static str, String); 3] {
+    ["SPOT_BASE_URL", "SPOT_AUTH_URL", "NGPC_PRICE_DETAILS_URL"].map(|name| (name, address.to_owned()))
+}
+
+// architecture §7.18
+#[tokio::test]
+async fn sigterm_stops_it_while_the_api_server_does_not_answer() {
+    let (api_server, asked) = process::silent_server().await;
+    let operator = Operator::begin(&api_server, TOKEN, platform_at("http://127.0.0.1:1"));
+    asked.await.unwrap();
+    let started = Instant::now();
+    let ended = operator.stop("-TERM").await;
+    // without a handler it would die of the signal here, and as the first process of a container not at all
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+}
+
+// surface §6.4
+#[tokio::test]
+async fn it_is_not_ready_while_the_platform_does_not_let_it_in_and_stops_all_the_same() {
+    let (platform, asked) = process::silent_server().await;
+    let mut operator = Operator::begin(&api_server().await, TOKEN, platform_at(&platform));
+    operator.serves().await;
+    asked.await.unwrap();
+    let (status, report) = operator.get_health("/readyz/login").await;
+    assert_eq!(status, 500, "{report}");
+    assert!(report.contains("Rackspace Spot has not let us in yet"), "{report}");
+    assert_eq!(operator.get_health("/healthz").await.0, 200);
+    assert_eq!(operator.stop("-TERM").await.code, Some(0));
+
+    let operator = Operator::start(&api_server().await, TOKEN).await;
+    let started = Instant::now();
+    while operator.get_health("/readyz/login").await.0 != 200 {
+        assert!(started.elapsed() < Duration::from_secs(30), "it is never let in");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }

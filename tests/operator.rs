@@ -13,6 +13,8 @@ mod kills;
 mod replicas;
 #[path = "operator/scene.rs"]
 mod scene;
+#[path = "operator/start.rs"]
+mod start;
 
 use axum::body::Body;
 use chrono::DateTime;

@@ -4,6 +4,8 @@
 //! Setup ─▶ metrics ─▶ wiring ─▶ servers ─▶ login ─▶ lease ─▶ controllers ─▶ stop ─▶ writes in flight end ─▶ lease given back ─▶ Ok
 //! ```
 //!
+//! From the wiring on the tasks are looked after, so that one that ends early ends the operator, whatever it waits for by then.
+//!
 //! `main` calls it with the real world, tests and the sandbox with theirs.
 
 use super::build;
@@ -18,6 +20,7 @@ use crate::clock::SharedClock;
 use crate::k8s::election::{Candidate, Ended};
 use crate::telemetry::{DeclareError, Exposition, Metrics};
 use axum::Router;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -107,23 +110,48 @@ pub async fn run(setup: Setup, stop: CancellationToken) -> Result<(), RunError> 
     } = wiring::wire(&parts, &mut tasks, &stop)?;
 
     let metrics = metrics_routes(exposition, clock, profiling);
+    let let_in = CancellationToken::new();
+    let checks = ready(checks, let_in.clone());
     serve(listeners, metrics, checks, &stop, &mut tasks).await?;
-    if login == FirstLogin::Required {
-        tokio::select! {
-            biased;
-            // nothing was written yet, so nothing has to end in order
-            () = stop.cancelled() => return Ok(()),
-            outcome = first_login(&borders.provider, &cloudspace) => outcome?,
+    let provider = Arc::clone(&borders.provider);
+    let entering = async move {
+        if login == FirstLogin::Required {
+            first_login(&provider, &cloudspace).await?;
         }
+        let_in.cancel();
+        Ok(())
+    };
+    let mut running = pin!(tasks.run(stop.clone()));
+    if !enters(running.as_mut(), entering, &stop).await? {
+        return Ok(());
     }
     let seat = Seat::take(candidate, &moments.led, &stop);
-    let ended = tasks.run(stop).await;
+    let ended = running.await;
     drop(borders);
     // only now: no write is left that could come after the next leader's first look (architecture §7.18)
     match seat.leave().await? {
         Ended::Lost => Err(RunError::LeaseLost),
         Ended::Left => Ok(ended?),
     }
+}
+
+/// Whether `entering` comes to its end while the tasks run; if they end before, because of the stop or by themselves, it does not go on. Nothing is
+/// written before it has ended, so nothing has to end in order.
+async fn enters(
+    mut running: Pin<&mut impl Future<Output = Result<(), TaskError>>>,
+    entering: impl Future<Output = Result<(), LoginError>>,
+    stop: &CancellationToken,
+) -> Result<bool, RunError> {
+    let refused = tokio::select! {
+        biased;
+        ended = &mut running => return Ok(ended.map(|()| false)?),
+        entered = entering => entered.err(),
+    };
+    let Some(refused) = refused else { return Ok(true) };
+    stop.cancel();
+    // why it ends is known already
+    let _ = running.await;
+    Err(refused.into())
 }
 
 /// The place among the replicas: whether this process leads is seen to here until all other tasks have ended.
@@ -174,7 +202,7 @@ async fn serve(
     }
     let health = Health {
         live: vec![Check::ping("healthz")],
-        ready: ready(checks),
+        ready: checks,
     };
     if let Some(server) = listeners.health.serve("health probe", health.router(), servers).await? {
         tasks.spawn("health server", server);
@@ -192,7 +220,63 @@ fn metrics_routes(exposition: Exposition, clock: SharedClock, profiling: Profili
 }
 
 /// The checks of `/readyz`; the last one says no more than that somebody answers.
-fn ready(mut checks: Vec<Check>) -> Vec<Check> {
+///
+/// Differs: upstream serves nothing before it has logged in. We do, since an outage of the platform is no reason to kill us, but are not ready: a
+/// replica with a token that nobody accepts must not take the place of one that works (surface §6.4).
+fn ready(mut checks: Vec<Check>, let_in: CancellationToken) -> Vec<Check> {
+    checks.push(Check::telling("login", move || {
+        (!let_in.is_cancelled()).then(|| "Rackspace Spot has not let us in yet".to_owned())
+    }));
     checks.push(Check::ping("readyz"));
     checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::{pending, ready};
+    use std::time::Duration;
+
+    fn refused() -> LoginError {
+        LoginError::NoCloudspace { name: "nowhere".into() }
+    }
+
+    // surface §6.4
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_ends_while_the_platform_is_asked_to_let_us_in_ends_the_operator() {
+        let (stop, mut tasks) = (CancellationToken::new(), Tasks::default());
+        tasks.spawn("watchdog", tokio::time::sleep(Duration::from_mins(1)));
+        let running = pin!(tasks.run(stop.clone()));
+        let error = enters(running, pending(), &stop).await.unwrap_err();
+        assert!(
+            matches!(error, RunError::Task(TaskError::Ended("watchdog"))),
+            "{error:?}"
+        );
+        assert!(stop.is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_ends_the_wait_to_be_let_in_and_all_tasks() {
+        let (stop, mut tasks) = (CancellationToken::new(), Tasks::default());
+        tasks.spawn("a", stop.clone().cancelled_owned());
+        let running = pin!(tasks.run(stop.clone()));
+        let asked = stop.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            asked.cancel();
+        });
+        assert!(!enters(running, pending(), &stop).await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_refused_stops_all_tasks_and_who_is_let_in_none() {
+        let (stop, mut tasks) = (CancellationToken::new(), Tasks::default());
+        tasks.spawn("a", stop.clone().cancelled_owned());
+        let mut running = pin!(tasks.run(stop.clone()));
+        assert!(enters(running.as_mut(), ready(Ok(())), &stop).await.unwrap());
+        assert!(!stop.is_cancelled());
+        let error = enters(running, ready(Err(refused())), &stop).await.unwrap_err();
+        assert!(matches!(error, RunError::Login(_)), "{error:?}");
+        assert!(stop.is_cancelled());
+    }
 }

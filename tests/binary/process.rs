@@ -98,6 +98,23 @@ pub async fn api_server() -> String {
     format!("http://{address}")
 }
 
+/// A server that takes every connection and never says a word; yields where it is, and a word when somebody came.
+pub async fn silent_server() -> (String, tokio::sync::oneshot::Receiver<()>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (came, somebody) = tokio::sync::oneshot::channel();
+    tokio::spawn(async move {
+        let (mut came, mut held) = (Some(came), Vec::new());
+        while let Ok((connection, _)) = listener.accept().await {
+            held.push(connection);
+            if let Some(came) = came.take() {
+                let _ = came.send(());
+            }
+        }
+    });
+    (format!("http://{address}"), somebody)
+}
+
 /// A platform whose account has this refresh token; yields where it is, as settings.
 pub async fn platform(refresh_token: &str) -> [(&'static str, String); 3] {
     let mut options = sandbox::spot::Options::default();
@@ -125,6 +142,13 @@ pub struct Operator {
 impl Operator {
     /// Starts it on a platform that accepts its refresh token, and waits until it serves.
     pub async fn start(api_server: &str, refresh_token: &str) -> Self {
+        let mut operator = Self::begin(api_server, refresh_token, platform(refresh_token).await);
+        operator.serves().await;
+        operator
+    }
+
+    /// Starts it, and waits for nothing.
+    pub fn begin(api_server: &str, refresh_token: &str, platform: [(&'static str, String); 3]) -> Self {
         let kubeconfig = kubeconfig(&folder(), api_server);
         let mut child = Command::new(BINARY)
             .args(["--metrics-port=0", "--health-probe-port=0"])
@@ -135,7 +159,7 @@ impl Operator {
                 ("DISABLE_LEADER_ELECTION", "true"),
                 ("KUBECONFIG", kubeconfig.as_str()),
             ])
-            .envs(platform(refresh_token).await)
+            .envs(platform)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -143,16 +167,19 @@ impl Operator {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut operator = Self {
+        Self {
             child,
             lines,
             seen: String::new(),
             metrics: 0,
             health: 0,
-        };
-        operator.metrics = operator.port_of("Serving metrics server").await;
-        operator.health = operator.port_of("Serving health probe server").await;
-        operator
+        }
+    }
+
+    /// Waits until it serves.
+    pub async fn serves(&mut self) {
+        self.metrics = self.port_of("Serving metrics server").await;
+        self.health = self.port_of("Serving health probe server").await;
     }
 
     async fn port_of(&mut self, message: &str) -> u16 {
