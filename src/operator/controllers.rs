@@ -246,13 +246,7 @@ fn provisioning(starter: &mut Starter<'_>, kits: &Kits, cores: usize, options: &
     let stop = starter.stop.clone();
     let work = singleton.run(stop.clone(), move || {
         let (provisioner, stop) = (Arc::clone(&provisioner), stop.clone());
-        async move {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => Ok(crate::k8s::queue::Next::Done),
-                done = provisioner.run_once() => done,
-            }
-        }
+        async move { provisioner.run_once(&stop).await }
     });
     starter.task("provisioner", work);
 }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// A solve that takes longer returns what it has (scheduling §0).
 const SOLVE_LIMIT: Duration = Duration::from_mins(1);
@@ -43,6 +44,28 @@ pub struct Settings {
     pub place: Place,
     /// Where the names of claims come from.
     pub seed: u64,
+}
+
+/// What a pass decided, and by what.
+struct Decided {
+    snapshot: Arc<Snapshot>,
+    question: Arc<Question>,
+    results: Results,
+}
+
+/// Does a computation at its place. What it is given tells it when nobody waits for its result any more.
+async fn attended<T: Send + 'static>(
+    place: Place,
+    work: impl FnOnce(&CancellationToken) -> T + Send + 'static,
+) -> Result<T, ReconcileError> {
+    let left_alone = CancellationToken::new();
+    if place == Place::Inline {
+        return Ok(work(&left_alone));
+    }
+    let _waiting = left_alone.clone().drop_guard();
+    tokio::task::spawn_blocking(move || work(&left_alone))
+        .await
+        .map_err(ReconcileError::new)
 }
 
 /// The controller.
@@ -78,24 +101,44 @@ impl Provisioner {
         self.busy.vital("provisioner")
     }
 
-    /// Waits for pods that come together, then makes one pass.
-    pub async fn run_once(&self) -> Result<Next, ReconcileError> {
-        self.kit.cluster.completed().await.map_err(ReconcileError::new)?;
-        self.batcher.window(self.settings.windows).await;
+    /// Waits for pods that come together, then makes one pass. A stop ends it, except for what is being created by then (architecture §7.18).
+    pub async fn run_once(&self, stop: &CancellationToken) -> Result<Next, ReconcileError> {
+        let waiting = async {
+            self.kit.cluster.completed().await.map_err(ReconcileError::new)?;
+            self.batcher.window(self.settings.windows).await;
+            Ok::<_, ReconcileError>(())
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(Next::Done),
+            outcome = waiting => outcome?,
+        }
         let _pass = self.busy.begin();
-        self.pass().await?;
+        self.doubts.settle(&self.kit).await?;
+        let decided = tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(Next::Done),
+            decided = self.decide() => decided?,
+        };
+        if let Some(Decided {
+            snapshot,
+            question,
+            results,
+        }) = decided
+        {
+            self.create(&snapshot, &question, &results.new_claims).await?;
+        }
         // the batcher paces the loop
         Ok(Next::Again)
     }
 
-    async fn pass(&self) -> Result<(), ReconcileError> {
-        self.doubts.settle(&self.kit).await?;
+    async fn decide(&self) -> Result<Option<Decided>, ReconcileError> {
         let started = Instant::now();
         self.kit.arrivals.deciding();
         let snapshot = self.kit.cluster.snapshot().await.map_err(ReconcileError::new)?;
         self.kit.arrivals.decided_by(&snapshot);
         let Some(question) = self.question(&snapshot).await else {
-            return Ok(());
+            return Ok(None);
         };
         let question = Arc::new(question);
         let simulation = Simulation::begin(&self.kit, &question, [self.draw(), self.draw()]).await?;
@@ -113,7 +156,11 @@ impl Provisioner {
             .await
             .map_err(ReconcileError::new)?;
         record::new_claims(&question, &results, took);
-        self.create(&snapshot, &question, &results.new_claims).await
+        Ok(Some(Decided {
+            snapshot,
+            question,
+            results,
+        }))
     }
 
     /// What is to be decided; nothing when there are no pods.
@@ -159,19 +206,17 @@ impl Provisioner {
         })
     }
 
+    /// Solves, for as long as somebody waits for it: a thread that was left alone by a stop would go on to its limit.
     async fn solve(&self, question: &Arc<Question>) -> Result<Results, ReconcileError> {
         let deadline = Instant::now() + SOLVE_LIMIT;
         let options = self.settings.options;
         let question = Arc::clone(question);
-        let work = move || {
+        let work = move |left_alone: &CancellationToken| {
             solve_promised(&question.problem, &options, &question.promises, &|| {
-                Instant::now() < deadline
+                !left_alone.is_cancelled() && Instant::now() < deadline
             })
         };
-        match self.settings.place {
-            Place::Inline => Ok(work()),
-            Place::Blocking => tokio::task::spawn_blocking(work).await.map_err(ReconcileError::new),
-        }
+        attended(self.settings.place, work).await
     }
 
     /// Creates all claims at once; what fails is tried again with the next pass, what succeeds stands (scheduling 2-6).
@@ -241,5 +286,42 @@ impl Provisioner {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    // architecture §7.18
+    #[tokio::test]
+    async fn a_solve_that_nobody_waits_for_any_more_is_told_so() {
+        let (began, begun) = tokio::sync::oneshot::channel();
+        let (ended, seen) = mpsc::channel();
+        let work = attended(Place::Blocking, move |left_alone| {
+            let _ = began.send(());
+            for _ in 0..10_000 {
+                if left_alone.is_cancelled() {
+                    let _ = ended.send(());
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        // the stop comes in the middle of the computation
+        tokio::select! {
+            _ = work => panic!("it ended by itself"),
+            _ = begun => {}
+        }
+        assert_eq!(seen.recv_timeout(Duration::from_secs(5)), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_solve_that_is_waited_for_goes_on_to_its_end() {
+        for place in [Place::Inline, Place::Blocking] {
+            let outcome = attended(place, |left_alone| !left_alone.is_cancelled()).await;
+            assert!(outcome.unwrap(), "{place:?}");
+        }
     }
 }
