@@ -16,6 +16,8 @@ mod electing;
 mod evictions;
 #[path = "border/lines.rs"]
 mod lines;
+#[path = "border/odd_leases.rs"]
+mod odd_leases;
 #[path = "border/replica.rs"]
 mod replica;
 #[path = "border/watchdog.rs"]

@@ -22,12 +22,12 @@ use tokio_util::sync::CancellationToken;
 
 const LEASES: &str = "leases.coordination.k8s.io";
 
-fn epoch() -> DateTime<chrono::Utc> {
+pub fn epoch() -> DateTime<chrono::Utc> {
     DateTime::from_timestamp(1_767_225_600, 0).unwrap()
 }
 
-struct Scene {
-    api: ApiServer,
+pub struct Scene {
+    pub api: ApiServer,
     started: Instant,
 }
 
@@ -59,21 +59,21 @@ impl<F: Future> Future for Freezable<F> {
 }
 
 /// One replica.
-struct Replica {
+pub struct Replica {
     name: String,
     led: CancellationToken,
-    leave: CancellationToken,
+    pub leave: CancellationToken,
     leadership: Leadership,
     ice: Arc<Mutex<Ice>>,
-    running: JoinHandle<Ended>,
+    pub running: JoinHandle<Ended>,
 }
 
 impl Replica {
-    fn freeze(&self) {
+    pub fn freeze(&self) {
         self.ice.lock().unwrap().frozen = true;
     }
 
-    fn thaw(&self) {
+    pub fn thaw(&self) {
         let mut ice = self.ice.lock().unwrap();
         ice.frozen = false;
         if let Some(waker) = ice.waker.take() {
@@ -82,17 +82,17 @@ impl Replica {
     }
 
     /// Ends it as the kernel would.
-    fn kill(&self) {
+    pub fn kill(&self) {
         self.running.abort();
     }
 
-    fn leads(&self) -> bool {
+    pub fn leads(&self) -> bool {
         self.leadership.may_write()
     }
 }
 
 impl Scene {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let clock: SharedClock = Arc::new(TokioClock::starting_at(epoch()));
         Self {
             api: ApiServer::new(clock, 1, ApiOptions::default()),
@@ -100,11 +100,16 @@ impl Scene {
         }
     }
 
-    fn replica(&self, name: &str) -> Replica {
+    pub fn replica(&self, name: &str) -> Replica {
         self.replica_whose_clock_is_off_by(name, TimeDelta::zero())
     }
 
     fn replica_whose_clock_is_off_by(&self, name: &str, off: TimeDelta) -> Replica {
+        let passed = TimeDelta::from_std(self.started.elapsed()).unwrap();
+        self.replica_with(name, Arc::new(TokioClock::starting_at(epoch() + off + passed)))
+    }
+
+    pub fn replica_with(&self, name: &str, clock: SharedClock) -> Replica {
         let metrics = BorderMetrics::detached().unwrap();
         let client = self.api.client_as(name, &["system:masters"]);
         let client = ApiClient::over(client, Limits::default(), metrics.clone());
@@ -115,8 +120,6 @@ impl Scene {
             terms: Terms::default(),
         };
         let (keeper, leadership) = Leadership::kept();
-        let passed = TimeDelta::from_std(self.started.elapsed()).unwrap();
-        let clock: SharedClock = Arc::new(TokioClock::starting_at(epoch() + off + passed));
         let candidate = Candidate::new(client, settings, keeper, clock, metrics);
         let (led, leave) = (CancellationToken::new(), CancellationToken::new());
         let ice: Arc<Mutex<Ice>> = Arc::default();
@@ -134,7 +137,7 @@ impl Scene {
         }
     }
 
-    fn leases(&self) -> Api<Lease> {
+    pub fn leases(&self) -> Api<Lease> {
         Api::namespaced(self.api.client(), "default")
     }
 
@@ -147,7 +150,7 @@ impl Scene {
             .unwrap()
     }
 
-    async fn told(&self) -> Vec<String> {
+    pub async fn told(&self) -> Vec<String> {
         let events = Api::<Event>::namespaced(self.api.client(), "default");
         let events = events.list(&ListParams::default()).await.unwrap().items;
         let mut told: Vec<String> = events
@@ -162,14 +165,14 @@ impl Scene {
         told
     }
 
-    fn faults_of(&self, user: &str, rules: Vec<FaultRule>) {
+    pub fn faults_of(&self, user: &str, rules: Vec<FaultRule>) {
         let rules = rules.into_iter().map(|rule| rule.users(&[user])).collect();
         self.api.set_faults(ApiFaults { rules });
     }
 }
 
 /// How long it takes until something is so.
-async fn until(what: &str, holds: impl Fn() -> bool) -> Duration {
+pub async fn until(what: &str, holds: impl Fn() -> bool) -> Duration {
     let started = Instant::now();
     while !holds() {
         assert!(started.elapsed() < Duration::from_mins(5), "{what} does not come true");
@@ -226,6 +229,8 @@ async fn a_holder_that_leaves_gives_the_lease_back_and_is_followed_at_once() {
     assert!(took <= Duration::from_secs(1), "{took:?}");
     assert!(!a.leads());
     assert_eq!(a.running.await.unwrap(), Ended::Left);
+    // told when the lease is in other hands already
+    seconds(1).await;
     assert_eq!(
         scene.told().await,
         ["a became leader", "a stopped leading", "b became leader"]

@@ -48,7 +48,7 @@ impl Drop for World {
     }
 }
 
-fn crd(file: &str) -> Value {
+pub fn crd(file: &str) -> Value {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("crds").join(file);
     serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
@@ -199,7 +199,7 @@ fn resource(api_version: &str, kind: &str) -> ApiResource {
     ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(group, version, kind))
 }
 
-async fn create(api: &ApiServer, api_version: &str, kind: &str, mut object: Value) -> Value {
+pub async fn create(api: &ApiServer, api_version: &str, kind: &str, mut object: Value) -> Value {
     object["apiVersion"] = json!(api_version);
     object["kind"] = json!(kind);
     let object: DynamicObject = serde_json::from_value(object).unwrap();

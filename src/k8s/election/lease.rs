@@ -26,6 +26,21 @@ impl Place {
         self.leases().get_opt(&self.name).await
     }
 
+    /// Whether there is nothing yet that a leader could be at work on: neither pools of nodes nor claims, or not even their kinds. What cannot be
+    /// asked is not nothing.
+    pub(super) async fn has_nothing_to_lead(&self) -> bool {
+        for kind in ["nodepools", "nodeclaims"] {
+            let request = http::Request::get(format!("/apis/karpenter.sh/v1/{kind}?limit=1")).body(Vec::new());
+            let Ok(request) = request else { return false };
+            match self.client.kube().request::<Value>(request).await {
+                Ok(list) if is_empty(&list) => {}
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Ok(_) | Err(_) => return false,
+            }
+        }
+        true
+    }
+
     /// Makes the Lease.
     pub(super) async fn create(&self, record: &Record) -> Result<Lease, kube::Error> {
         let mut lease = Lease::default();
@@ -69,6 +84,10 @@ impl Place {
             "firstTimestamp": stamp, "lastTimestamp": stamp, "count": 1,
         })
     }
+}
+
+fn is_empty(list: &Value) -> bool {
+    list.get("items").and_then(Value::as_array).is_some_and(Vec::is_empty)
 }
 
 /// Whether the API server answered that somebody else was faster.

@@ -83,32 +83,62 @@ fn whole_seconds(lease: Duration) -> u32 {
     u32::try_from(lease.as_secs().saturating_add(up)).unwrap_or(u32::MAX)
 }
 
-/// A record and when this process first saw it.
+/// What it means that there is no Lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// Somebody may hold it who does not know yet that it was deleted. It was first missed then.
+    Since(Instant),
+    /// Nobody ever led here.
+    NeverThere,
+}
+
+/// What this process saw of a lease, and since when.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sighting {
     seen: Option<(Record, Instant)>,
+    missing: Option<Missing>,
 }
 
 impl Sighting {
     /// Remembers what was seen now; a record that says the same as before was seen before.
     pub(super) fn see(&mut self, record: &Record, now: Instant) {
+        self.missing = None;
         if self.seen.as_ref().is_none_or(|(known, _)| known != record) {
             self.seen = Some((record.clone(), now));
         }
     }
 
-    /// Until when the lease is somebody else's; nothing if `me` may take it now. `usual` counts where the record names no length.
+    /// Remembers that there is no Lease, until one is seen.
+    pub(super) fn miss(&mut self, missing: Missing) {
+        self.missing = Some(missing);
+    }
+
+    /// Whether there was no Lease at the last look.
+    pub(super) fn is_missing(&self) -> bool {
+        self.missing.is_some()
+    }
+
+    /// Whether no Lease was ever seen.
+    pub(super) fn is_empty(&self) -> bool {
+        self.seen.is_none()
+    }
+
+    /// Until when the lease is somebody else's; nothing if `me` may take it now. `usual` counts where no record names a length.
     pub(super) fn taken_until(&self, me: &str, usual: Duration, now: Instant) -> Option<Instant> {
-        let (record, seen) = self.seen.as_ref()?;
-        if record.holder.is_empty() || record.holder == me {
-            return None;
-        }
-        let length = match record.seconds {
-            0 => usual,
-            seconds => Duration::from_secs(seconds.into()),
+        let named = self
+            .seen
+            .as_ref()
+            .map(|(record, _)| Duration::from_secs(record.seconds.into()));
+        let (since, length) = match (&self.seen, self.missing) {
+            // it may have been renewed, and by somebody else, since it was last seen
+            (_, Some(Missing::Since(since))) => (since, named.map_or(usual, |named| named.max(usual))),
+            (Some((record, seen)), None) if !record.holder.is_empty() && record.holder != me => {
+                (*seen, named.filter(|named| !named.is_zero()).unwrap_or(usual))
+            }
+            _ => return None,
         };
         // a lease that never ends is one that cannot be had
-        let until = seen.checked_add(length).unwrap_or_else(|| now + usual);
+        let until = since.checked_add(length).unwrap_or_else(|| now + usual);
         (now < until).then_some(until)
     }
 }
@@ -202,6 +232,39 @@ mod tests {
             now,
         );
         assert_eq!(sighting.taken_until("b", USUAL, now), Some(now + USUAL));
+    }
+
+    // architecture §3.5
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_is_missing_is_free_after_its_length_whatever_was_seen_before() {
+        let start = Instant::now();
+        let missed = start + Duration::from_mins(10);
+        let seen = [
+            None,
+            Some(held("a", 0)),
+            Some(held("b", 0)),
+            Some(held("a", 0).given_back(at(1))),
+        ];
+        for record in seen {
+            let mut sighting = Sighting::default();
+            if let Some(record) = &record {
+                sighting.see(record, start);
+            }
+            sighting.miss(Missing::Since(missed));
+            assert_eq!(
+                sighting.taken_until("b", USUAL, missed),
+                Some(missed + USUAL),
+                "{record:?}"
+            );
+            assert_eq!(sighting.taken_until("b", USUAL, missed + USUAL), None, "{record:?}");
+            // somebody made it again
+            sighting.see(&held("a", 5), missed);
+            assert!(!sighting.is_missing());
+            assert_eq!(sighting.taken_until("b", USUAL, missed), Some(missed + USUAL));
+        }
+        let mut sighting = Sighting::default();
+        sighting.miss(Missing::NeverThere);
+        assert_eq!(sighting.taken_until("b", USUAL, missed), None, "nobody ever led");
     }
 
     proptest! {

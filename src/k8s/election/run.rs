@@ -10,13 +10,16 @@
 //! lease is lost.
 
 use super::lease::{Place, is_beaten};
-use super::record::{Record, Sighting};
+use super::record::{Missing, Record, Sighting};
 use super::terms::Terms;
 use crate::clock::SharedClock;
 use crate::k8s::client::ApiClient;
 use crate::k8s::leadership::Keeper;
 use crate::k8s::metrics::BorderMetrics;
+use futures::FutureExt as _;
+use futures::future::FusedFuture as _;
 use k8s_openapi::api::coordination::v1::Lease;
+use std::pin::pin;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -179,9 +182,9 @@ impl Candidate {
         let found = self.place.get().await?;
         let now = Instant::now();
         let record = found.as_ref().map(Record::of).unwrap_or_default();
-        // a Lease that somebody deleted is still held by whoever held it: the holder makes it again with its next renewal
-        if found.is_some() {
-            self.sighting.see(&record, now);
+        match &found {
+            Some(_) => self.sighting.see(&record, now),
+            None => self.miss(now).await,
         }
         let terms = self.settings.terms;
         if let Some(until) = self.sighting.taken_until(&self.settings.identity, terms.lease, now) {
@@ -200,19 +203,33 @@ impl Candidate {
         }
     }
 
-    async fn hold(&mut self, mut hold: Hold, leave: CancellationToken) -> Ended {
-        let identity = self.settings.identity.clone();
-        let telling = self
-            .place
-            .tell(&hold.lease, &identity, "became leader", self.clock.0.now());
+    /// There is no Lease. One that somebody deleted is still held by whoever held it, who makes it again with its next renewal: it is free once it
+    /// was missing for its length.
+    ///
+    /// Differs: whoever finds none makes it at once upstream, and leads while a holder of before may still write. Here only where there is nothing
+    /// to lead yet, so that a fresh install does not wait.
+    async fn miss(&mut self, now: Instant) {
+        if self.sighting.is_missing() {
+            return;
+        }
+        // before anything is asked that may not be answered
+        self.sighting.miss(Missing::Since(now));
+        if self.sighting.is_empty() && self.place.has_nothing_to_lead().await {
+            self.sighting.miss(Missing::NeverThere);
+        }
+    }
+
+    async fn hold(&self, mut hold: Hold, leave: CancellationToken) -> Ended {
+        let lease = hold.lease.clone();
         // nothing may keep the holder from renewing
-        let _ = tokio::time::timeout(self.settings.terms.retry, telling).await;
+        let mut telling = pin!(self.tell(&lease, "became leader").fuse());
         let mut next = hold.sent + self.settings.terms.retry;
         loop {
             let deadline = self.deadline(&hold);
             tokio::select! {
                 biased;
                 () = leave.cancelled() => return self.leave(hold).await,
+                () = &mut telling, if !telling.is_terminated() => continue,
                 () = tokio::time::sleep_until(next.min(deadline)) => {}
             }
             let now = Instant::now();
@@ -281,7 +298,7 @@ impl Candidate {
     }
 
     /// Gives the lease back, unless a write may still take effect: then whoever comes next has to wait for the lease's end (architecture §7.18).
-    async fn leave(&mut self, hold: Hold) -> Ended {
+    async fn leave(&self, hold: Hold) -> Ended {
         self.keeper.end();
         if self.keeper.has_open_writes(self.settings.terms.lease) {
             tracing::info!(
@@ -290,14 +307,8 @@ impl Candidate {
             );
             return Ended::Left;
         }
-        let now = self.clock.0.now();
-        let record = Record::of(&hold.lease).given_back(now);
-        let giving = async {
-            self.place
-                .tell(&hold.lease, &self.settings.identity, "stopped leading", now)
-                .await;
-            self.place.update(&hold.lease, &record).await
-        };
+        let record = Record::of(&hold.lease).given_back(self.clock.0.now());
+        let giving = self.place.update(&hold.lease, &record);
         match tokio::time::timeout(self.settings.terms.retry, giving).await {
             Ok(Ok(_)) => tracing::info!("released lease {}", self.words()),
             Ok(Err(error)) => tracing::error!(
@@ -307,6 +318,16 @@ impl Candidate {
             ),
             Err(_) => tracing::error!("failed to release lease {}: no answer", self.words()),
         }
+        // last: a successor waits for the lease, and nobody for this
+        self.tell(&hold.lease, "stopped leading").await;
         Ended::Left
+    }
+
+    /// Tells it in an Event, unless that takes longer than it is worth.
+    async fn tell(&self, lease: &Lease, what: &str) {
+        let telling = self
+            .place
+            .tell(lease, &self.settings.identity, what, self.clock.0.now());
+        let _ = tokio::time::timeout(self.settings.terms.retry, telling).await;
     }
 }
