@@ -255,6 +255,11 @@ async fn killed(scenery: &Scenery, side: Side, of: &'static str, point: Point, n
         "{of} {point:?} {nth}"
     );
     let struck = second.is_some();
+    let writes = first.doors.writes().iter().filter(|write| write.side == side).count();
+    assert!(
+        struck || writes < nth,
+        "write {nth} to {side:?} was there and not struck"
+    );
     let mut last = second.unwrap_or(first);
     println!(
         "killed {point:?} {side:?} {of} {nth}{}: nothing was left at {:.1} s",
@@ -327,8 +332,9 @@ async fn killed_before_or_after_any_of_a_sample_of_all_writes_it_goes_on_where_i
     let others = (1..PLANES).map(async |_| play(&scenery().await).await);
     let (here, elsewhere) = tokio::join!(play(&first), futures::future::join_all(others));
     let struck = here + elsewhere.iter().sum::<usize>();
-    println!("{struck} of {wanted} kills; what is missing are writes that came together with others");
-    assert!(struck * 10 >= wanted * 9, "{struck} of {wanted}");
+    // a history may be some writes shorter than the one that was counted, since two changes of one object may come together
+    println!("{struck} of {wanted} kills; the others' histories were shorter");
+    assert!(struck * 4 >= wanted * 3, "{struck} of {wanted}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
