@@ -58,5 +58,6 @@ pub use handle::{Changes, Handle};
 pub use hooks::{HookPoint, HookVerdict, WriteSeen};
 pub use options::{ApiOptions, Garbage, NewNodes};
 pub use route::Verb;
+pub(crate) use server::Inner;
 pub use server::{AnswerBody, ApiServer};
 pub use store::{Event, EventKind, LogLimits, ObjectKey, Stored};

@@ -2,22 +2,20 @@
 //!
 //! Holds the NodePools' limits against what their claims offer after each change.
 
+use super::again::Again;
 use super::mortal::LEASE;
 use super::purchases::Purchases;
 use crate::api::{Event, EventKind, Stored};
 use crate::world::World;
-use chrono::{DateTime, TimeDelta, Utc};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use karpenter::resources::{Quantity, ResourceList};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const CLAIMS: &str = "nodeclaims.karpenter.sh";
 /// Leases, as the API server calls them.
 pub(super) const LEASES: &str = "leases.coordination.k8s.io";
-/// How long a lease is good.
-const TERM: TimeDelta = TimeDelta::seconds(15);
 
 /// The claims, nodes and pods that are followed.
 #[derive(Debug, Default)]
@@ -34,9 +32,8 @@ pub(super) struct Census {
     /// Nodes that ever had a pod that asked for a machine.
     used: BTreeSet<String>,
     purchases: Purchases,
+    again: Again,
     breaches: BTreeSet<String>,
-    /// Who held the operators' lease from when on; the last few.
-    holders: VecDeque<(DateTime<Utc>, String)>,
 }
 
 impl Census {
@@ -70,8 +67,11 @@ impl Census {
             match table {
                 CLAIMS => self.claim(&event),
                 "nodes" => self.node(&event),
-                "events" => self.purchases.event(event.object.value()),
                 LEASES => self.lease(&event),
+                "events" => {
+                    self.purchases.event(event.object.value());
+                    self.again.event(event.kind, event.object.value());
+                }
                 _ => self.pod(&event),
             }
         }
@@ -95,9 +95,9 @@ impl Census {
         self.ever.contains_key(uid)
     }
 
-    /// Limits that were exceeded.
+    /// Limits that were exceeded, and pods that were planned twice.
     pub(super) fn breaches(&self) -> impl Iterator<Item = &String> {
-        self.breaches.iter()
+        self.breaches.iter().chain(self.again.found())
     }
 
     /// Whether one of these nodes ever had a pod that asked for a machine.
@@ -112,28 +112,45 @@ impl Census {
         unused.filter(|claim| !self.purchases.was_overtaken(claim)).collect()
     }
 
-    /// Whether a user held the lease at an instant; where there is none, everybody may write (architecture §3.5).
-    pub(super) fn may_write(&self, user: &str, at: DateTime<Utc>) -> bool {
-        let holder = self.holders.iter().rev().find(|(since, _)| *since <= at);
-        match holder {
-            Some((since, holder)) => holder == user && at - *since <= TERM,
-            None => self.holders.is_empty(),
+    /// What the claims of a NodePool use of its limits, in words, if those leave room for so much more; `nodes` are all there are. A Node that a dead
+    /// server left behind counts as long as nobody deletes it, with claim or without.
+    pub(super) fn room(&self, pool: &str, more: &ResourceList, nodes: &[Value]) -> Option<String> {
+        let Some(limits) = self.limits.get(pool) else {
+            return Some("no limits".into());
+        };
+        let (mut usage, counted) = self.usage(pool);
+        let claimed: BTreeSet<&str> = self
+            .claims
+            .values()
+            .filter_map(|claim| text(claim.value(), "/status/nodeName"))
+            .collect();
+        for node in nodes {
+            let named = text(node, "/metadata/labels/karpenter.sh~1nodepool") == Some(pool);
+            let name = text(node, "/metadata/name").unwrap_or_default();
+            if named && !claimed.contains(name) {
+                usage.add(&amounts(&node["status"]["capacity"]).with("nodes", Quantity::units(1)));
+            }
         }
+        let words = format!(
+            "{} use {:?} of {:?}",
+            counted.join(", "),
+            usage.to_api(),
+            limits.to_api()
+        );
+        usage.add(more);
+        limits.exceeded_by(&usage).is_none().then_some(words)
+    }
+
+    /// Another operator begins, and knows nothing of what the last one planned.
+    pub(super) fn forget_plans(&mut self, world: &World) {
+        self.again.stir(world.api().revision());
     }
 
     fn lease(&mut self, event: &Event) {
-        if event.key.name != LEASE {
-            return;
-        }
-        let lease = event.object.value();
-        let renewed = text(lease, "/spec/renewTime").and_then(|time| time.parse().ok());
-        if let Some(renewed) = renewed {
-            let holder = text(lease, "/spec/holderIdentity").unwrap_or_default().to_owned();
-            self.holders.push_back((renewed, holder));
-        }
-        // more than the renewals between two looks
-        while self.holders.len() > 100 {
-            self.holders.pop_front();
+        let holder = |stored: &Stored| text(stored.value(), "/spec/holderIdentity").map(str::to_owned);
+        let before = event.previous.as_deref().and_then(holder);
+        if event.key.name == LEASE && holder(&event.object) != before {
+            self.again.stir(event.revision);
         }
     }
 
@@ -150,6 +167,7 @@ impl Census {
         }
         self.ever.insert(uid, name.clone());
         self.purchases.claim(claim);
+        self.again.claim(event.kind, event.revision, claim);
         if event.kind == EventKind::Deleted {
             self.claims.remove(&name);
         } else {
@@ -167,6 +185,9 @@ impl Census {
             .into_iter()
             .flatten()
             .any(|taint| taint["key"] == "karpenter.sh/disrupted");
+        if event.kind == EventKind::Deleted || marked {
+            self.again.stir(event.revision);
+        }
         if event.kind == EventKind::Deleted || !marked {
             self.marked.remove(&event.key.name);
         } else {
@@ -178,6 +199,9 @@ impl Census {
         let pod = event.object.value();
         let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
         let follows = owners.into_iter().flatten().any(|owner| owner["kind"] == "DaemonSet");
+        if !follows {
+            self.again.pod(event.kind, event.revision, pod);
+        }
         if let Some(node) = text(pod, "/spec/nodeName").filter(|_| !follows) {
             self.used.insert(node.to_owned());
             self.purchases.bound(pod, node);
@@ -187,11 +211,23 @@ impl Census {
     /// scheduling 20: what is being replaced or deleted no longer counts.
     fn hold_to_limits(&mut self, pool: &String) {
         let Some(limits) = self.limits.get(pool) else { return };
+        let (usage, counted) = self.usage(pool);
+        if let Some((resource, usage, limit)) = limits.exceeded_by(&usage) {
+            let words = format!(
+                "NodePool {pool} has {usage} {resource} of at most {limit}: {}",
+                counted.join(", ")
+            );
+            self.breaches.insert(words);
+        }
+    }
+
+    /// What counts against a NodePool's limits, and the claims that do.
+    fn usage(&self, pool: &str) -> (ResourceList, Vec<&str>) {
         let mut usage = ResourceList::default();
         let mut counted = Vec::new();
         for (name, stored) in &self.claims {
             let claim = stored.value();
-            let ours = text(claim, "/metadata/labels/karpenter.sh~1nodepool") == Some(pool.as_str());
+            let ours = text(claim, "/metadata/labels/karpenter.sh~1nodepool") == Some(pool);
             let goes = text(claim, "/metadata/deletionTimestamp").is_some()
                 || is_true(claim, "DisruptionReason")
                 || text(claim, "/status/nodeName").is_some_and(|node| self.marked.contains(node));
@@ -200,13 +236,7 @@ impl Census {
                 counted.push(name.as_str());
             }
         }
-        if let Some((resource, usage, limit)) = limits.exceeded_by(&usage) {
-            let words = format!(
-                "NodePool {pool} has {usage} {resource} of at most {limit}: {}",
-                counted.join(", ")
-            );
-            self.breaches.insert(words);
-        }
+        (usage, counted)
     }
 }
 

@@ -39,10 +39,10 @@ pub(super) enum Sick {
 /// Something that happens.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Deed {
-    /// Bad weather begins.
-    Begin(Spell),
-    /// All weather is good again.
-    Clear,
+    /// Bad weather begins; it is told by its number.
+    Begin(u32, Spell),
+    /// The bad weather of this number is over.
+    End(u32),
     /// The API server forgets the past.
     Compact,
     /// A pool of ours vanishes with its server.
@@ -89,6 +89,8 @@ pub(super) enum Deed {
     KillNow(Duration),
     /// The operator is killed at one of its next writes and started anew after so long.
     KillAt(Trap, Duration),
+    /// For so long no request of the operator gets through, nor an answer to it.
+    CutOff(Duration),
 }
 
 /// What follows from a deed later.

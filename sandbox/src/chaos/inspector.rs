@@ -1,28 +1,44 @@
 //! What may never be so, looked at all along.
 //!
-//! - a pool of ours has a live claim, or goes within the rules of collection (architecture §7.20); what it costs beyond that is a defect;
+//! - a pool of ours has a live claim, or goes within the rules of collection (architecture §7.20);
+//! - what is paid for machines without claim after that is nothing, by the platform's own ledger, whether or not it still shows a pool for it;
 //! - one pool and one server for a claim, one registered node for a claim, no pool for a claim that never was;
 //! - limits of NodePools hold;
 //! - nothing foreign is written to, on either side.
+//!
+//! Who writes under whose lease is the witness's business.
 
-use super::census::{Census, LEASES, text};
+use super::census::{Census, text};
 use super::foreign::Foreign;
 use super::pages::Pages;
-use crate::spot::{Amount, Pool};
+use crate::spot::{Amount, Platform, Pool};
 use crate::world::World;
 use chrono::{DateTime, TimeDelta, Utc};
+use karpenter::controllers::nodeclaim::garbage::PERIOD;
+use karpenter::lifecycle::garbage::MACHINE_MIN_AGE;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The mark of our pools.
 const MARK: &str = "karpenter.rackspace.com/managed";
 
-/// A pool whose claim is gone.
-#[derive(Debug)]
+/// What the collector's calls take, and the rounds of their limiter.
+const CALLS: TimeDelta = TimeDelta::minutes(1);
+/// How long a machine may still bill once it was given back: the longest release that a plan draws, and one look.
+const RELEASE: TimeDelta = TimeDelta::seconds(45);
+
+/// How long in good weather a pool may be left without claim once it is old enough to be collected (architecture §7.20): one round of the collector and
+/// what its calls take; where calls to the platform failed before, the longest wait for the next try comes on top.
+pub(super) fn grace(longest_wait: TimeDelta) -> TimeDelta {
+    TimeDelta::from_std(PERIOD).unwrap_or_default() + CALLS + longest_wait
+}
+
+/// A machine order whose claim is gone.
+#[derive(Debug, Clone, Copy, Default)]
 struct Orphan {
-    /// How long it has been so in good weather.
+    /// How long it has been so in good weather, being old enough.
     clear: TimeDelta,
-    /// What it had cost when its time was over.
-    cost: Option<Amount>,
+    /// What it had cost when its time was over, and what it has cost by now.
+    cost: Option<(Amount, Amount)>,
 }
 
 /// Whether the operator has had its chance since the last look.
@@ -45,7 +61,7 @@ pub(super) struct Inspector {
 }
 
 impl Inspector {
-    /// An inspector that begins now. `grace` is how long in good weather a pool may outlive its claim.
+    /// An inspector that begins now. `grace` is how long in good weather a pool may be left without claim.
     pub(super) fn new(census: Census, grace: TimeDelta, world: &World) -> Self {
         let mut inspector = Self {
             census,
@@ -65,8 +81,20 @@ impl Inspector {
         &self.census
     }
 
+    /// Another operator begins.
+    pub(super) fn operator_begins(&mut self, world: &World) {
+        self.census.forget_plans(world);
+    }
+
     /// What was found, each once.
-    pub(super) fn into_found(self) -> Vec<String> {
+    pub(super) fn into_found(mut self) -> Vec<String> {
+        for (name, orphan) in &self.orphans {
+            if let Some((first, last)) = orphan.cost.filter(|(first, last)| first != last) {
+                self.found.insert(format!(
+                    "pool {name} costs money although its claim is gone: ${first} when its time was over, ${last} in the end"
+                ));
+            }
+        }
         self.found.into_iter().collect()
     }
 
@@ -88,20 +116,17 @@ impl Inspector {
         self.found.extend(self.census.breaches().cloned());
         self.look_at_pools(world, foreign, passed);
         self.look_at_nodes(world);
-        self.look_at_writes(world, foreign, sky);
+        self.look_at_writes(world, foreign);
     }
 
     fn look_at_pools(&mut self, world: &World, foreign: &Foreign, passed: TimeDelta) {
-        let reported = reported(world);
-        let live = self.census.live();
-        let mut orphans = BTreeMap::new();
-        let mut seen: BTreeSet<String> = BTreeSet::new();
+        let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+        let mut serving: BTreeMap<String, u32> = BTreeMap::new();
+        let ours = |name: &str| !foreign.owns_pool(name);
         world.spot().with(|platform| {
-            for pool in platform.pools().filter(|pool| !foreign.owns_pool(&pool.meta.name)) {
+            for pool in platform.pools().filter(|pool| ours(&pool.meta.name)) {
                 let name = &pool.meta.name;
-                if !seen.insert(name.clone()) {
-                    self.found.insert(format!("there are two pools {name}"));
-                }
+                *seen.entry(name.clone()).or_default() += 1;
                 if !self.census.knows(name) {
                     self.found.insert(format!("pool {name} is for a claim that never was"));
                 }
@@ -109,34 +134,56 @@ impl Inspector {
                     self.found
                         .insert(format!("pool {name} asks for {} servers", pool.spec.wanted()));
                 }
-                if live.contains(name.as_str()) || pool.meta.deleting.is_some() || told(pool, &reported) {
-                    continue;
-                }
-                let before = self.orphans.remove(name);
-                let clear = before
-                    .as_ref()
-                    .map_or(TimeDelta::zero(), |orphan| orphan.clear + passed);
-                let cost = before.and_then(|orphan| orphan.cost);
-                if clear > self.grace {
-                    let spent = platform.cost_of(name);
-                    let first = cost.unwrap_or(spent);
-                    self.found.insert(format!("pool {name} outlives its claim"));
-                    if spent != first {
-                        self.found
-                            .insert(format!("pool {name} costs money although its claim is gone"));
-                    }
-                    orphans.insert(
-                        name.clone(),
-                        Orphan {
-                            clear,
-                            cost: Some(first),
-                        },
-                    );
-                } else {
-                    orphans.insert(name.clone(), Orphan { clear, cost });
-                }
             }
+            for server in platform
+                .servers()
+                .filter(|server| server.counts() && ours(&server.pool.name))
+            {
+                *serving.entry(server.pool.name.clone()).or_default() += 1;
+            }
+            self.look_at_orphans(platform, ours, &reported(world), passed);
         });
+        for (what, counts) in [("pools", seen), ("servers", serving)] {
+            let many = counts.iter().filter(|(_, count)| **count > 1);
+            self.found
+                .extend(many.map(|(name, count)| format!("there are {count} {what} {name}")));
+        }
+    }
+
+    /// Everything that was ever ordered and has no claim, whether or not there still is a pool.
+    fn look_at_orphans(
+        &mut self,
+        platform: &Platform,
+        ours: impl Fn(&str) -> bool,
+        reported: &BTreeSet<String>,
+        passed: TimeDelta,
+    ) {
+        let live = self.census.live();
+        let billed = platform.ledger().costs().keys().map(|key| key.name.as_str());
+        let pools = platform.pools().map(|pool| pool.meta.name.as_str());
+        let names: BTreeSet<&str> = billed.chain(pools).filter(|name| ours(name)).collect();
+        let mut orphans = BTreeMap::new();
+        for name in names.into_iter().filter(|name| !live.contains(name)) {
+            let pool = platform.pool(name);
+            if pool.is_some_and(|pool| told(pool, reported)) {
+                continue;
+            }
+            let mut orphan = self.orphans.get(name).copied();
+            if let Some(orphan) = &mut orphan {
+                let is_old = pool.is_none_or(|pool| self.last - pool.meta.created >= MACHINE_MIN_AGE + passed);
+                orphan.clear += if is_old { passed } else { TimeDelta::zero() };
+            }
+            let mut orphan = orphan.unwrap_or_default();
+            let stays = pool.is_some_and(|pool| pool.meta.deleting.is_none());
+            if orphan.clear > self.grace && stays {
+                self.found.insert(format!("pool {name} outlives its claim"));
+            }
+            if orphan.clear > self.grace + RELEASE {
+                let spent = platform.cost_of(name);
+                orphan.cost = Some((orphan.cost.map_or(spent, |(first, _)| first), spent));
+            }
+            orphans.insert(name.to_owned(), orphan);
+        }
         self.orphans = orphans;
     }
 
@@ -164,7 +211,7 @@ impl Inspector {
         }
     }
 
-    fn look_at_writes(&mut self, world: &World, foreign: &Foreign, sky: Sky) {
+    fn look_at_writes(&mut self, world: &World, foreign: &Foreign) {
         let news = self.pages.turn(world);
         let nodes = if news.kubernetes.is_empty() {
             BTreeSet::new()
@@ -181,21 +228,6 @@ impl Inspector {
                 let what = format!("{} {} {}", entry.verb.as_str(), entry.resource, entry.name);
                 self.found
                     .insert(format!("{} wrote to what is not ours: {what}", entry.user));
-            }
-        }
-        // In bad weather an answer may be late, and only the answer's time is known. Who leads, and no longer does, is told in Events after the fact.
-        let counts = |resource: &str| resource != LEASES && resource != "events";
-        let writes = news
-            .kubernetes
-            .iter()
-            .filter(|entry| entry.user.starts_with("operator-"));
-        for entry in writes.filter(|entry| sky == Sky::Clear && counts(&entry.resource)) {
-            if !self.census.may_write(&entry.user, entry.at) {
-                let at = entry.at.to_rfc3339();
-                self.found.insert(format!(
-                    "{} wrote to {} without the lease at {at}",
-                    entry.user, entry.resource
-                ));
             }
         }
         for request in news.spot.iter().filter(|request| foreign.is_named_by(&request.path)) {
@@ -259,7 +291,7 @@ mod tests {
             }
             let foreign = Foreign::draw(1, "sandbox");
             assert_eq!(foreign.place(&world).await.unwrap(), Vec::<String>::new());
-            let inspector = Inspector::new(Census::of(pools), TimeDelta::minutes(11), &world);
+            let inspector = Inspector::new(Census::of(pools), grace(TimeDelta::zero()), &world);
             Self {
                 world,
                 foreign,
@@ -305,9 +337,9 @@ mod tests {
         scene.look(30).await;
         assert_eq!(scene.inspector.found, BTreeSet::new());
         scene.world.delete("nodeclaim/one").await.unwrap();
-        scene.look(11).await;
-        assert_eq!(scene.inspector.found, BTreeSet::new(), "the collector has its time");
         scene.look(3).await;
+        assert_eq!(scene.inspector.found, BTreeSet::new(), "the collector has its time");
+        scene.look(4).await;
         let found: Vec<String> = scene.inspector.into_found();
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(

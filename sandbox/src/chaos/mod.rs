@@ -8,6 +8,7 @@
 //! Needs a tokio runtime of one thread with its clock paused: then a seed replays to the byte. [`run_seeds`] makes one for each seed, on as many threads as
 //! it is told. Called by `sandbox chaos` and by the tests.
 
+mod again;
 mod apps;
 mod census;
 mod deeds;
@@ -22,11 +23,13 @@ mod outcome;
 mod pages;
 mod plan;
 mod purchases;
+mod room;
 mod runner;
 mod settle;
 mod soak;
 mod trial;
 mod weather;
+mod witness;
 
 pub use journal::Verbosity;
 pub use mortal::Traffic;

@@ -5,8 +5,9 @@
 //! ```
 //!
 //! At its end the thread is cut: what was not sent never is, what was sent gets no answer, and no other request of the same operator gets out; then its task
-//! is aborted, as by `kill -9`. Called by the trial.
+//! is aborted, as by `kill -9`. In the dark every request hangs where it is, as without a network. Called by the trial.
 
+use super::witness::Witness;
 use crate::api::{HookPoint, Identity};
 use crate::world::World;
 use async_trait::async_trait;
@@ -26,6 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -66,6 +68,8 @@ pub(super) struct Trap {
 struct Inner {
     trap: Option<Trap>,
     traffic: Traffic,
+    /// Until then nothing gets through.
+    dark_until: Option<Instant>,
 }
 
 /// What an operator's requests hang on.
@@ -84,6 +88,10 @@ impl Thread {
     fn cut(&self) {
         self.cut.store(true, Ordering::SeqCst);
         self.fell.notify_one();
+    }
+
+    fn dark_until(&self) -> Option<Instant> {
+        self.lock().dark_until.filter(|until| *until > Instant::now())
     }
 
     /// Returns only while the thread holds.
@@ -109,6 +117,10 @@ impl Thread {
 
     async fn pass(&self, kind: Sort, side: HookPoint) {
         self.holds().await;
+        while let Some(until) = self.dark_until() {
+            tokio::time::sleep_until(until).await;
+            self.holds().await;
+        }
         if kind == Sort::Write && self.springs(side) {
             self.cut();
             std::future::pending::<()>().await;
@@ -124,6 +136,7 @@ enum Sort {
 
 /// A running operator.
 pub(super) struct Mortal {
+    user: String,
     thread: Arc<Thread>,
     metrics: Arc<OnceLock<Router>>,
     stop: CancellationToken,
@@ -169,7 +182,14 @@ impl Mortal {
     ///
     /// # Errors
     /// The settings are refused.
-    pub(super) fn start(world: &World, number: u32, settings: &Settings, chair: Chair) -> Result<Self, OptionsError> {
+    pub(super) fn start(
+        world: &World,
+        number: u32,
+        settings: &Settings,
+        chair: Chair,
+        witness: &Arc<Witness>,
+    ) -> Result<Self, OptionsError> {
+        let user = user(number);
         let thread = Arc::new(Thread::default());
         let metrics = Arc::new(OnceLock::new());
         let nothing = Environment::default();
@@ -178,9 +198,11 @@ impl Mortal {
             .fold(nothing, |all, (name, value)| all.with(name, value));
         let setup = Setup {
             options: Options::read([], &environment)?,
-            kube: kube(world, &thread, &user(number)),
+            kube: kube(world, &thread, &user, witness),
             transport: Arc::new(Line {
+                user: user.clone(),
                 thread: Arc::clone(&thread),
+                witness: Arc::clone(witness),
                 inner: ServiceTransport::new(world.spot_router()),
             }),
             clock: Arc::clone(world.clock()),
@@ -191,18 +213,29 @@ impl Mortal {
                 health: Listen::Off,
             },
             solving: Solving::Inline,
-            candidacy: chair.candidacy(&user(number)),
+            candidacy: chair.candidacy(&user),
             // the first login is tested elsewhere; here a start may fall into any weather
             first_login: FirstLogin::Waived,
         };
         let stop = CancellationToken::new();
         let task = tokio::spawn(run(setup, stop.clone()));
         Ok(Self {
+            user,
             thread,
             metrics,
             stop,
             task,
         })
+    }
+
+    /// As whom it asks.
+    pub(super) fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// Until then its requests and their answers hang where they are.
+    pub(super) fn darken(&self, until: Instant) {
+        self.thread.lock().dark_until = Some(until);
     }
 
     /// Its metrics, as a scrape shows them.
@@ -290,17 +323,22 @@ pub(super) enum End {
     ByItself(String),
 }
 
-fn kube(world: &World, thread: &Arc<Thread>, user: &str) -> kube::Client {
+fn kube(world: &World, thread: &Arc<Thread>, user: &str, witness: &Arc<Witness>) -> kube::Client {
     let service = world.api().service(Identity::new(user, &["system:masters"]));
-    let thread = Arc::clone(thread);
+    let (thread, witness) = (Arc::clone(thread), Arc::clone(witness));
+    let user: Arc<str> = user.into();
     let service = tower::service_fn(move |request: Request<Body>| {
         let (service, thread) = (service.clone(), Arc::clone(&thread));
+        let (user, witness) = (Arc::clone(&user), Arc::clone(&witness));
         async move {
             let sort = if request.method() == Method::GET {
                 Sort::Read
             } else {
                 Sort::Write
             };
+            if sort == Sort::Write {
+                witness.sees_leave(&user, &what_of_kubernetes(&request));
+            }
             thread.pass(sort, HookPoint::Before).await;
             count(&mut thread.lock().traffic.kubernetes, &what_of_kubernetes(&request));
             let answer = service.oneshot(request).await;
@@ -313,7 +351,9 @@ fn kube(world: &World, thread: &Arc<Thread>, user: &str) -> kube::Client {
 
 /// The way to the platform.
 struct Line {
+    user: String,
     thread: Arc<Thread>,
+    witness: Arc<Witness>,
     inner: ServiceTransport<Router, AxumBody>,
 }
 
@@ -326,6 +366,9 @@ impl Transport for Line {
         } else {
             Sort::Write
         };
+        if sort == Sort::Write {
+            self.witness.sees_leave(&self.user, &what_of_spot(&request));
+        }
         self.thread.pass(sort, HookPoint::Before).await;
         count(&mut self.thread.lock().traffic.spot, &what_of_spot(&request));
         let answer = self.inner.send(request).await;

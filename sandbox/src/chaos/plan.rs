@@ -12,10 +12,14 @@ use crate::spot::{CloudspaceSeed, Distribution, Options};
 use crate::world::WorldOptions;
 use chrono::TimeDelta;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The cloudspace of the operator.
 const CLOUDSPACE: &str = "sandbox";
+
+/// How many seeds run two operators under a lease.
+const LEASE_SHARE: f64 = 0.1;
 
 /// Which kinds of trouble a seed has. All of them at once would drown each other's traces, so each is there with even odds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +68,8 @@ pub struct Plan {
     pub(super) world: WorldOptions,
     pub(super) settings: Settings,
     pub(super) chair: Chair,
+    /// Which of the operators that share a lease keep their caches warm.
+    pub(super) warm: [bool; 2],
     pub(super) foreign: Foreign,
     pub(super) class: Value,
     pub(super) pools: Vec<Value>,
@@ -77,7 +83,14 @@ pub struct Plan {
 impl Plan {
     /// Draws the plan of a seed.
     pub fn draw(seed: u64) -> Self {
-        let troubles = Troubles::draw(seed);
+        // Renewing a lease is most of what an hour costs, so few seeds do; those have a second operator, and the lease goes from one to the other.
+        let chair = if Draw::of(seed, "chair").chance(LEASE_SHARE) {
+            Chair::Lease
+        } else {
+            Chair::Alone
+        };
+        let mut troubles = Troubles::draw(seed);
+        troubles.kills |= chair == Chair::Lease;
         let apps = apps(seed);
         let length = Draw::of(seed, "length").seconds(8 * 60, 25 * 60);
         Self {
@@ -85,26 +98,71 @@ impl Plan {
             troubles,
             world: world(seed),
             settings: settings(seed),
-            // renewing a lease is most of what an hour costs, so few seeds do
-            chair: if Draw::of(seed, "chair").chance(0.1) {
-                Chair::Lease
-            } else {
-                Chair::Alone
-            },
+            chair,
+            warm: warm(seed),
             foreign: Foreign::draw(seed, CLOUDSPACE),
             class: node_pools::class(seed),
             pools: node_pools::pools(seed),
-            deeds: deeds(seed, troubles, &apps, length),
+            deeds: deeds(seed, troubles, &apps, length, chair),
             apps,
             length,
         }
     }
 
-    /// How long a call of the operator to the platform may wait for its next try.
+    /// The kinds of all that happens in it: deeds, faults, quirks, and whether there is a lease.
+    pub fn kinds(&self) -> BTreeSet<String> {
+        let name = |thing: &dyn std::fmt::Debug| {
+            let text = format!("{thing:?}");
+            text.split(|c: char| !c.is_alphanumeric())
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let mut kinds = BTreeSet::from([name(&self.chair)]);
+        for (_, deed) in &self.deeds {
+            match deed {
+                Deed::Begin(_, weather::Spell::Api(rules)) => kinds.extend(rules.iter().map(|rule| name(&rule.fault))),
+                Deed::Begin(_, weather::Spell::Spot(spell)) => _ = kinds.insert(name(spell)),
+                deed => _ = kinds.insert(name(deed)),
+            }
+        }
+        kinds
+    }
+
+    /// How long a call of the operator to the platform may wait for its next try: none waits where none failed.
     pub(super) fn longest_wait(&self) -> TimeDelta {
-        let wait = self.settings.iter().find(|(name, _)| *name == "SPOT_RETRY_WAIT_MAX");
-        let seconds = wait.and_then(|(_, value)| value.trim_end_matches('s').parse().ok());
-        TimeDelta::seconds(seconds.unwrap_or(600))
+        if self.troubles.platform {
+            TimeDelta::from_std(self.setting("SPOT_RETRY_WAIT_MAX")).unwrap_or_default()
+        } else {
+            TimeDelta::zero()
+        }
+    }
+
+    /// How long it may take from the end of all trouble until everything has come to rest, and from the wish for nothing until nothing is left. What may
+    /// have to pass one after the other: the wait of a call for its next try, the time that a server which never comes is waited for, its successor's
+    /// building, the drain of a machine that goes.
+    pub(super) fn rest_limit(&self) -> Duration {
+        let minutes = Duration::from_mins;
+        let wait = self.longest_wait().to_std().unwrap_or_default();
+        // launch: architecture §7.3; registration: architecture §7.2
+        let never_comes = self.setting("RACKSPACE_LAUNCH_TIMEOUT").max(minutes(15));
+        let is_awaited = !self.troubles.is_steady();
+        // at most ten minutes for building, the rest for the auction, joining and becoming ready
+        let successor = minutes(15);
+        // the longest grace period of a NodePool is ten minutes, volumes are taken off a dead node after six, and an explanation is five minutes old
+        let drain = minutes(15);
+        wait + if is_awaited { never_comes } else { Duration::ZERO } + successor + drain
+    }
+
+    /// A setting that is a time.
+    fn setting(&self, named: &str) -> Duration {
+        let found = self.settings.iter().find(|(name, _)| *name == named);
+        let text = found.map_or("", |(_, value)| value.as_str());
+        let number = |unit: char| text.strip_suffix(unit).and_then(|number| number.parse().ok());
+        let minutes = number('m').map(Duration::from_mins);
+        minutes
+            .or_else(|| number('s').map(Duration::from_secs))
+            .unwrap_or_default()
     }
 
     /// Whether the pods of an app must have a node in the end.
@@ -174,7 +232,7 @@ fn settings(seed: u64) -> Settings {
 /// Draws what happens at a moment.
 type Maker<'a> = &'a mut dyn FnMut(&mut Draw, &mut Vec<(Duration, Deed)>, Duration);
 
-fn deeds(seed: u64, troubles: Troubles, apps: &[App], length: Duration) -> Vec<(Duration, Deed)> {
+fn deeds(seed: u64, troubles: Troubles, apps: &[App], length: Duration, chair: Chair) -> Vec<(Duration, Deed)> {
     let mut deeds = Vec::new();
     let seconds = length.as_secs();
     let mut add = |part: &str, least: u64, most: u64, make: Maker<'_>| {
@@ -220,13 +278,49 @@ fn deeds(seed: u64, troubles: Troubles, apps: &[App], length: Duration) -> Vec<(
     if troubles.kills {
         add("kills", 1, 4, &mut |draw, deeds, at| deeds.push((at, kill(draw))));
     }
+    if chair == Chair::Lease {
+        deeds.extend(hand_overs(seed, &deeds, length));
+    }
     deeds.sort_by_key(|(at, _)| *at);
     deeds
 }
 
 fn spell(deeds: &mut Vec<(Duration, Deed)>, spell: weather::Spell, at: Duration, lasts: Duration) {
-    deeds.push((at, Deed::Begin(spell)));
-    deeds.push((at.saturating_add(lasts), Deed::Clear));
+    let number = u32::try_from(deeds.len()).unwrap_or(u32::MAX);
+    deeds.push((at, Deed::Begin(number, spell)));
+    deeds.push((at.saturating_add(lasts), Deed::End(number)));
+}
+
+/// Which of two operators keep their caches warm while they wait for the lease.
+fn warm(seed: u64) -> [bool; 2] {
+    let mut draw = Draw::of(seed, "warm");
+    [draw.chance(0.5), draw.chance(0.5)]
+}
+
+/// What makes the lease change hands: one in the middle of each spell of bad weather, and some at any time.
+fn hand_overs(seed: u64, deeds: &[(Duration, Deed)], length: Duration) -> Vec<(Duration, Deed)> {
+    let mut draw = Draw::of(seed, "hand-overs");
+    let ends = |number: &u32| {
+        deeds
+            .iter()
+            .find(|(_, deed)| *deed == Deed::End(*number))
+            .map(|(at, _)| *at)
+    };
+    let mut times: Vec<Duration> = Vec::new();
+    for (begins, deed) in deeds {
+        if let Deed::Begin(number, _) = deed {
+            let lasts = ends(number).unwrap_or(*begins).saturating_sub(*begins);
+            times.push(begins.saturating_add(draw.seconds(0, lasts.as_secs())));
+        }
+    }
+    for _ in 0..draw.between(1, 2) {
+        times.push(draw.seconds(5, length.as_secs()));
+    }
+    let overs = times.into_iter().map(|at| match draw.between(0, 2) {
+        0 => (at, Deed::CutOff(draw.seconds(3, 60))),
+        _ => (at, kill(&mut draw)),
+    });
+    overs.collect()
 }
 
 fn quirk(draw: &mut Draw) -> Deed {
@@ -290,6 +384,63 @@ fn kill(draw: &mut Draw) -> Deed {
                 },
                 away,
             )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_for_coming_to_rest_follows_from_what_may_have_to_be_waited_for() {
+        let plans = || (1..200).map(Plan::draw);
+        let calm = plans().find(|plan| plan.troubles.is_steady()).unwrap();
+        assert_eq!(calm.rest_limit(), Duration::from_mins(30));
+        assert_eq!(calm.longest_wait(), TimeDelta::zero());
+        let longest = plans().map(|plan| plan.rest_limit()).max().unwrap();
+        assert_eq!(longest, Duration::from_mins(10 + 30 + 15 + 15));
+    }
+
+    #[test]
+    fn under_a_lease_there_is_a_hand_over_in_each_spell_of_bad_weather_and_kinds_of_trouble_are_all_drawn() {
+        let mut kinds = BTreeSet::new();
+        for plan in (1..500).map(Plan::draw) {
+            kinds.extend(plan.kinds());
+            if plan.chair == Chair::Alone {
+                continue;
+            }
+            let hands_over = |deed: &Deed| {
+                matches!(
+                    deed,
+                    Deed::CutOff(_) | Deed::Restart(_) | Deed::KillNow(_) | Deed::KillAt(..)
+                )
+            };
+            for (begins, deed) in &plan.deeds {
+                let Deed::Begin(number, _) = deed else { continue };
+                let ends = plan
+                    .deeds
+                    .iter()
+                    .find(|(_, deed)| *deed == Deed::End(*number))
+                    .unwrap()
+                    .0;
+                let mut meanwhile = plan.deeds.iter().filter(|(at, _)| (*begins..=ends).contains(at));
+                assert!(meanwhile.any(|(_, deed)| hands_over(deed)), "seed {}", plan.seed);
+            }
+        }
+        for kind in [
+            "Lease",
+            "Alone",
+            "CutOff",
+            "KillAt",
+            "Restart",
+            "StaleRead",
+            "DropWatch",
+            "NeverJoins",
+            "Outage",
+            "Vanish",
+        ] {
+            assert!(kinds.contains(kind), "{kind} is in none of {kinds:?}");
         }
     }
 }

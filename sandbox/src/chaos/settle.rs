@@ -1,18 +1,20 @@
 //! What is still open when all trouble is over, and what is left when nobody wants anything any more.
 
-use super::census::{is_true, text};
+use super::census::{Census, is_true, text};
 use super::foreign::Foreign;
 use super::inspector::{reported, told};
 use super::plan::Plan;
+use super::room;
 use crate::spot::Phase;
 use crate::world::World;
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What has to come to rest: pods without node and without explanation, machines on their way, pools without claim.
-pub(super) fn open_matters(world: &World, plan: &Plan) -> Vec<String> {
+/// What has to come to rest: pods without node and without a true explanation since then, machines on their way, pools without claim.
+pub(super) fn open_matters(world: &World, plan: &Plan, census: &Census, since: DateTime<Utc>) -> Vec<String> {
     let mut open = Vec::new();
-    let explained = explained(world);
+    let explained = explained(world, since);
     for pod in world.values("pods").iter().filter(|pod| waits(pod)) {
         let name = text(pod, "/metadata/name").unwrap_or_default();
         let app = text(pod, "/metadata/labels/app").unwrap_or_default();
@@ -20,6 +22,8 @@ pub(super) fn open_matters(world: &World, plan: &Plan) -> Vec<String> {
             open.push(format!("pod {name} has no node"));
         } else if !explained.contains(name) {
             open.push(format!("pod {name} has no node, and nobody says why"));
+        } else if let Some(words) = room::for_pod(world, plan, census, pod) {
+            open.push(format!("pod {name} has no node, although {words}"));
         }
     }
     for claim in our_claims(world) {
@@ -153,11 +157,15 @@ fn waits(pod: &Value) -> bool {
     !follows && !finished && !going && text(pod, "/spec/nodeName").is_none()
 }
 
-/// Names of pods that an Event says of why they have no node.
-fn explained(world: &World) -> BTreeSet<String> {
+/// Names of pods that the operator has said of since then why they have no node: it counts the Event up at least every five minutes (surface §4.2).
+fn explained(world: &World, since: DateTime<Utc>) -> BTreeSet<String> {
     let events = world.values("events");
     let failed = events.iter().filter(|event| event["reason"] == "FailedScheduling");
+    let last = |event: &&Value| text(event, "/lastTimestamp").and_then(|at| at.parse::<DateTime<Utc>>().ok());
+    let by_operator = |event: &&Value| text(event, "/source/component") == Some("karpenter");
     failed
+        .filter(by_operator)
+        .filter(|event| last(event).is_some_and(|at| at >= since))
         .filter_map(|event| text(event, "/involvedObject/name"))
         .map(str::to_owned)
         .collect()

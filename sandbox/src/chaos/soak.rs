@@ -9,6 +9,7 @@ use super::draw::Draw;
 use super::levels::{about_gone, growth, heavier, series, sum};
 use super::mortal::{Chair, Mortal, Settings, Traffic};
 use super::weather::{self, SpotSpell};
+use super::witness::Witness;
 use crate::api::{ApiFaults, ApiOptions, Fault, FaultRule};
 use crate::spot::{Control, FeedMode, Options};
 use crate::world::{World, WorldError, WorldOptions};
@@ -95,7 +96,8 @@ async fn live(seed: u64, days: u32, bytes: &dyn Fn() -> u64, say: &mut dyn FnMut
         problems: Vec::new(),
     };
     let mut samples = Vec::new();
-    let mut operator = Mortal::start(&life.world, 1, &settings(), Chair::Alone)?;
+    let nobody = Witness::of(&life.world, Chair::Alone);
+    let mut operator = Mortal::start(&life.world, 1, &settings(), Chair::Alone, &nobody)?;
     for day in 1..=days {
         let Some(names) = life.day(&mut operator, day).await else {
             break;
@@ -107,7 +109,7 @@ async fn live(seed: u64, days: u32, bytes: &dyn Fn() -> u64, say: &mut dyn FnMut
     let (traffic, operator_bytes) = life.stop(operator).await;
     let mut fresh_bytes = None;
     if days >= LONG {
-        let mut fresh = Mortal::start(&life.world, 2, &settings(), Chair::Alone)?;
+        let mut fresh = Mortal::start(&life.world, 2, &settings(), Chair::Alone, &nobody)?;
         life.day(&mut fresh, days.saturating_add(1)).await;
         fresh_bytes = Some(life.stop(fresh).await.1);
     }

@@ -5,10 +5,13 @@
 //! ```
 
 mod lives;
+mod sky;
 
+use self::lives::Seat;
+use self::sky::Heaven;
 use super::census::Census;
 use super::deeds::{self, After, Deed};
-use super::inspector::{Inspector, Sky};
+use super::inspector::{self, Inspector, Sky};
 use super::journal::{Journal, Verbosity};
 use super::mortal::{End, Mortal, Traffic, user};
 use super::node_pools::haste;
@@ -16,29 +19,24 @@ use super::outcome::Outcome;
 use super::plan::Plan;
 use super::settle;
 use super::weather::{Spell, for_operators};
-use crate::api::ApiFaults;
+use super::witness::Witness;
 use crate::spot::Control;
 use crate::world::{World, WorldError};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// How often the inspector looks.
 const LOOK: Duration = Duration::from_secs(15);
-/// How long it may take until everything has come to rest, from the end of all trouble.
-const REST_LIMIT: Duration = Duration::from_hours(5);
-/// How long it may take until nothing is left, from the wish.
-const ZERO_LIMIT: Duration = Duration::from_hours(2);
-/// How long after the death of its claim a pool may stay: five minutes of age, two rounds of the collector, and some.
-const GRACE: TimeDelta = TimeDelta::minutes(11);
-
 /// Something that is to happen at its instant.
 enum Step {
     Deed(Deed),
     After(After),
-    Revive,
+    /// Somebody starts an operator in this seat.
+    Revive(usize),
 }
 
 struct Trial<'a> {
@@ -48,15 +46,14 @@ struct Trial<'a> {
     inspector: Inspector,
     steps: BTreeMap<(Instant, u32), Step>,
     number_of_steps: u32,
-    operator: Option<Mortal>,
+    seats: Vec<Seat>,
     operators: u32,
-    /// How long the operator stays away once its trap has sprung.
-    away: Duration,
+    witness: Arc<Witness>,
     traffic: Traffic,
-    /// A spell of bad weather is on.
-    is_stormy: bool,
-    /// Good weather and a running operator since then.
-    clear_since: Option<Instant>,
+    heaven: Heaven,
+    /// How long it took to come to rest, and until nothing was left.
+    took: (Duration, Duration),
+    last_look: Instant,
     next_look: Instant,
     started: DateTime<Utc>,
 }
@@ -70,6 +67,7 @@ pub(super) async fn run(plan: &Plan, journal: &Journal) -> Outcome {
         simulated: TimeDelta::zero(),
         claims: 0,
         operators: 0,
+        took: (Duration::ZERO, Duration::ZERO),
         traffic: Traffic::default(),
         cost_usd: 0.0,
         log: Vec::new(),
@@ -99,7 +97,7 @@ impl<'a> Trial<'a> {
         for pool in &plan.pools {
             world.apply_value(pool).await?;
         }
-        let inspector = Inspector::new(Census::of(&plan.pools), GRACE + plan.longest_wait(), &world);
+        let inspector = Inspector::new(Census::of(&plan.pools), inspector::grace(plan.longest_wait()), &world);
         let now = Instant::now();
         let mut trial = Self {
             plan,
@@ -107,12 +105,13 @@ impl<'a> Trial<'a> {
             inspector,
             steps: BTreeMap::new(),
             number_of_steps: 0,
-            operator: None,
+            seats: lives::seats(plan.chair),
             operators: 0,
-            away: Duration::ZERO,
+            witness: Witness::of(&world, plan.chair),
             traffic: Traffic::default(),
-            is_stormy: false,
-            clear_since: None,
+            heaven: Heaven::new(now),
+            took: (Duration::ZERO, Duration::ZERO),
+            last_look: now,
             next_look: now + LOOK,
             started: world.now(),
             world,
@@ -128,7 +127,11 @@ impl<'a> Trial<'a> {
 
     async fn live(mut self, outcome: &mut Outcome) {
         let foreign = self.plan.foreign.picture(&self.world);
-        self.revive();
+        if self.journal.verbosity() == Verbosity::Everything {
+            self.tell(&self.plan.class.to_string());
+            self.plan.pools.iter().for_each(|pool| self.tell(&pool.to_string()));
+        }
+        self.revive_all();
         for app in &self.plan.apps {
             for object in &app.objects {
                 if let Err(problem) = self.world.apply_value(object).await {
@@ -148,13 +151,17 @@ impl<'a> Trial<'a> {
             self.inspector.note("a part of the simulated world ended".into());
         }
         // its last writes are judged as well
-        let weather = self.clear_since;
-        self.stop().await;
-        self.clear_since = weather;
+        for seat in 0..self.seats.len() {
+            self.stop(seat).await;
+        }
         self.look();
+        for words in self.witness.found() {
+            self.inspector.note(words);
+        }
         outcome.simulated = self.world.now() - self.started;
         outcome.claims = self.inspector.census().ever();
         outcome.operators = self.operators;
+        outcome.took = self.took;
         outcome.cost_usd = self.world.cost_usd();
         outcome.log = self.journal.lines();
         if self.journal.verbosity() == Verbosity::Everything {
@@ -181,7 +188,7 @@ impl<'a> Trial<'a> {
             let next = step.min(self.next_look).min(until);
             tokio::select! {
                 biased;
-                end = lives::end_of(&mut self.operator) => self.operator_ended(end).await,
+                (seat, end) = lives::end_of(&mut self.seats) => self.operator_ended(seat, end).await,
                 () = tokio::time::sleep_until(next) => {
                     while let Some(step) = self.due() {
                         self.take(step).await;
@@ -206,12 +213,14 @@ impl<'a> Trial<'a> {
     }
 
     fn look(&mut self) {
-        self.next_look = Instant::now() + LOOK;
-        let sky = if self.clear_since.is_some() {
+        let now = Instant::now();
+        self.heaven.works(self.at_work(), now);
+        let sky = if self.heaven.is_clear_since(self.last_look) {
             Sky::Clear
         } else {
             Sky::Covered
         };
+        (self.last_look, self.next_look) = (now, now + LOOK);
         self.inspector.look(&self.world, &self.plan.foreign, sky);
     }
 
@@ -225,43 +234,53 @@ impl<'a> Trial<'a> {
             }
             Step::After(after) => {
                 self.tell(&format!("{after:?}"));
+                if after == After::RestoreToken {
+                    self.heaven.restore(Instant::now());
+                }
                 after.carry_out(&self.world);
             }
-            Step::Revive => self.revive(),
+            Step::Revive(seat) => self.revive(seat),
         }
+        self.heaven.works(self.at_work(), Instant::now());
     }
 
     async fn carry_out(&mut self, deed: &Deed) {
         match deed {
-            Deed::Begin(Spell::Api(rules)) => {
-                let users: Vec<String> = (1..=lives::MOST_OPERATORS).map(user).collect();
-                self.world.api().set_faults(for_operators(rules, &users));
-                (self.is_stormy, self.clear_since) = (true, None);
+            Deed::Begin(number, spell) => {
+                self.heaven.begin(*number, spell.clone());
+                self.make_weather();
             }
-            Deed::Begin(Spell::Spot(spell)) => {
-                self.world.spot().with(|platform| spell.begin(platform.options_mut()));
-                (self.is_stormy, self.clear_since) = (true, None);
+            Deed::End(number) => {
+                self.heaven.end(*number, Instant::now());
+                self.make_weather();
             }
-            Deed::Clear => self.clear(),
             Deed::Compact => self.world.api().compact(),
             Deed::Restart(away) => {
-                if self.stop().await {
-                    self.put(Instant::now() + *away, Step::Revive);
+                let seat = self.first_seat();
+                if self.stop(seat).await {
+                    self.put(Instant::now() + *away, Step::Revive(seat));
                 }
             }
             Deed::KillNow(away) => {
-                self.away = *away;
-                self.operator_ended(End::Killed).await;
+                let seat = self.stays_away(*away);
+                self.operator_ended(seat, End::Killed).await;
             }
             Deed::KillAt(trap, away) => {
-                self.away = *away;
-                if let Some(operator) = &self.operator {
+                self.stays_away(*away);
+                if let Some(operator) = self.first() {
                     operator.set_trap(*trap);
+                }
+            }
+            Deed::CutOff(lasts) => {
+                let until = Instant::now() + *lasts;
+                self.heaven.darken(until);
+                if let Some(operator) = self.first() {
+                    operator.darken(until);
                 }
             }
             platform_or_people => {
                 if matches!(deed, Deed::RevokeToken(_)) {
-                    self.clear_since = None;
+                    self.heaven.revoke();
                 }
                 for (lasts, after) in deeds::to_platform(platform_or_people, &self.world, &self.plan.foreign) {
                     self.put(Instant::now() + lasts, Step::After(after));
@@ -271,20 +290,28 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// All faults end.
-    fn clear(&mut self) {
-        self.is_stormy = false;
-        self.world.api().set_faults(ApiFaults::default());
+    /// Puts all spells in force that are on, and no other.
+    fn make_weather(&mut self) {
+        let users: Vec<String> = (1..=lives::MOST_OPERATORS).map(user).collect();
+        let spells = self.heaven.spells();
+        let rules = spells.flat_map(|spell| match spell {
+            Spell::Api(rules) => rules.as_slice(),
+            Spell::Spot(_) => &[],
+        });
+        let rules: Vec<_> = rules.cloned().collect();
+        self.world.api().set_faults(for_operators(&rules, &users));
         let wanted = &self.plan.world.spot;
         self.world.spot().with(|platform| {
             let options = platform.options_mut();
             options.faults = wanted.faults.clone();
             options.quirks = wanted.quirks.clone();
             options.feed = wanted.feed;
+            for spell in self.heaven.spells() {
+                if let Spell::Spot(spell) = spell {
+                    spell.begin(options);
+                }
+            }
         });
-        if self.operator.is_some() {
-            self.clear_since = Some(Instant::now());
-        }
     }
 
     /// Faults are over, prices are as they were, and the operator runs.
@@ -302,23 +329,29 @@ impl<'a> Trial<'a> {
                 .spot()
                 .with(|platform| platform.control(Control::SetSick { pool, sick: false }));
         }
-        self.clear();
-        if let Some(operator) = &self.operator {
+        self.heaven.clear(Instant::now());
+        self.make_weather();
+        for operator in self.seats.iter().filter_map(|seat| seat.operator.as_ref()) {
             operator.disarm();
+            operator.darken(Instant::now());
         }
-        self.revive();
+        self.revive_all();
+        self.heaven.works(self.at_work(), Instant::now());
     }
 
     async fn come_to_rest(&mut self) {
-        let limit = Instant::now() + REST_LIMIT;
-        let plan = self.plan;
+        let (plan, since, from) = (self.plan, self.world.now(), Instant::now());
+        let open = |trial: &Self| settle::open_matters(&trial.world, plan, trial.inspector.census(), since);
         let rested = self
-            .advance(limit, |trial| settle::open_matters(&trial.world, plan).is_empty())
+            .advance(from + plan.rest_limit(), |trial| open(trial).is_empty())
             .await;
+        self.took.0 = from.elapsed();
         if !rested {
-            for words in settle::open_matters(&self.world, plan) {
-                self.inspector
-                    .note(format!("{} h after all trouble: {words}", REST_LIMIT.as_secs() / 3600));
+            for words in open(self) {
+                self.inspector.note(format!(
+                    "{} min after all trouble: {words}",
+                    plan.rest_limit().as_secs() / 60
+                ));
             }
         }
         // The platform taints a user's node a moment after it is ready; a pod that was quicker needs its planned machine no more.
@@ -357,15 +390,18 @@ impl<'a> Trial<'a> {
             self.tell(&format!("a person deletes pool {pool}"));
             self.world.give_back(&pool);
         }
-        let limit = Instant::now() + ZERO_LIMIT;
+        let from = Instant::now();
         let empty = self
-            .advance(limit, |trial| settle::remains(&trial.world, &plan.foreign).is_empty())
+            .advance(from + plan.rest_limit(), |trial| {
+                settle::remains(&trial.world, &plan.foreign).is_empty()
+            })
             .await;
+        self.took.1 = from.elapsed();
         if !empty {
             for words in settle::remains(&self.world, &plan.foreign) {
                 self.inspector.note(format!(
-                    "left {} h after everything was scaled to zero: {words}",
-                    ZERO_LIMIT.as_secs() / 3600
+                    "left {} min after everything was scaled to zero: {words}",
+                    plan.rest_limit().as_secs() / 60
                 ));
             }
         }
