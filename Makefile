@@ -82,8 +82,8 @@ bench-instructions: ## counts the instructions of two fixed solves and compares 
 fuzz: ## fuzzes what strangers write, each target for 60 s (FUZZ_SECONDS=n TARGETS="quantity cron"; needs a C++ compiler)
 	fuzz/run $(TARGETS)
 
-chaos: ## the operator through bad days by seed, on a paused clock (SEEDS=1..500 THREADS=n VERBOSE=1)
-	cargo run --quiet --locked --profile simulation -p sandbox -- chaos --seeds $(or $(SEEDS),1..500) $(if $(THREADS),--threads $(THREADS)) $(if $(VERBOSE),--verbose)
+chaos: ## the operator through bad days by seed, on a paused clock (SEEDS=1..500 THREADS=n VERBOSE=1; TWICE=1: does each replay to the same log)
+	cargo run --quiet --locked --profile simulation -p sandbox -- chaos --seeds $(or $(SEEDS),1..500) $(if $(THREADS),--threads $(THREADS)) $(if $(VERBOSE),--verbose) $(if $(TWICE),--twice)
 
 soak: ## thirty simulated days in one run: memory, metric series and queues must level off (DAYS=n)
 	SOAK_DAYS=$(or $(DAYS),30) cargo test --locked --profile simulation -p sandbox --test soak -- --nocapture

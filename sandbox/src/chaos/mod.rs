@@ -35,5 +35,5 @@ pub use journal::Verbosity;
 pub use mortal::Traffic;
 pub use outcome::Outcome;
 pub use plan::{Plan, Troubles};
-pub use runner::{RunSeedsError, Seeds, run_seed, run_seeds};
+pub use runner::{RunSeedsError, Seeds, Times, run_seed, run_seed_twice, run_seeds};
 pub use soak::{HEADING, Sample, Soak, SoakError, soak};

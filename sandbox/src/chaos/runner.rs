@@ -55,6 +55,15 @@ impl FromStr for Seeds {
     }
 }
 
+/// How often each seed is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Times {
+    /// Once.
+    Once,
+    /// Twice, and whether both runs tell the same to the byte.
+    Twice,
+}
+
 /// Why seeds could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunSeedsError {
@@ -88,6 +97,21 @@ pub fn run_seed(seed: u64, verbosity: Verbosity) -> std::io::Result<Outcome> {
     Ok(runtime.block_on(trial::run(&plan, &Journal::new(verbosity))))
 }
 
+/// Runs one seed twice in this thread with everything told; a difference is a violation of the first.
+///
+/// # Errors
+/// No runtime could be made.
+pub fn run_seed_twice(seed: u64, verbosity: Verbosity) -> std::io::Result<Outcome> {
+    let mut first = run_seed(seed, Verbosity::Everything)?;
+    let second = run_seed(seed, Verbosity::Everything)?;
+    let differs = first.difference(&second);
+    first.violations.extend(differs);
+    if verbosity == Verbosity::Deeds {
+        first.log.clear();
+    }
+    Ok(first)
+}
+
 /// Runs seeds on so many threads, and tells of each in their order.
 ///
 /// # Errors
@@ -96,6 +120,7 @@ pub fn run_seeds(
     seeds: &Seeds,
     threads: usize,
     verbosity: Verbosity,
+    times: Times,
     mut tell: impl FnMut(Outcome),
 ) -> Result<(), RunSeedsError> {
     let work = Work {
@@ -110,7 +135,7 @@ pub fn run_seeds(
         let builder = std::thread::Builder::new()
             .name(format!("chaos-{number}"))
             .stack_size(STACK);
-        builder.spawn(move || work.run(verbosity, &sender))?;
+        builder.spawn(move || work.run(verbosity, times, &sender))?;
     }
     drop(sender);
     let mut early = BTreeMap::new();
@@ -136,14 +161,17 @@ struct Work {
 }
 
 impl Work {
-    fn run(&self, verbosity: Verbosity, sender: &Sender<std::io::Result<Outcome>>) {
+    fn run(&self, verbosity: Verbosity, times: Times, sender: &Sender<std::io::Result<Outcome>>) {
         loop {
             let seed = self.next.fetch_add(1, Ordering::SeqCst);
             if seed > self.last {
                 return;
             }
             self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(seed);
-            let outcome = run_seed(seed, verbosity);
+            let outcome = match times {
+                Times::Once => run_seed(seed, verbosity),
+                Times::Twice => run_seed_twice(seed, verbosity),
+            };
             self.running
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)

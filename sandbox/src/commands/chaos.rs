@@ -1,6 +1,6 @@
 //! `sandbox chaos`: seeds of trouble, a line each.
 
-use crate::chaos::{Outcome, Seeds, Verbosity, run_seeds};
+use crate::chaos::{Outcome, Seeds, Times, Verbosity, run_seeds};
 use anyhow::bail;
 use clap::Args;
 
@@ -16,6 +16,9 @@ pub struct Chaos {
     /// Prints the log of each seed: what was done to its world, what the operator said, every request.
     #[arg(long)]
     pub verbose: bool,
+    /// Runs each seed twice; fails if the second run is not the first to the byte of its log.
+    #[arg(long)]
+    pub twice: bool,
 }
 
 impl Chaos {
@@ -32,8 +35,9 @@ impl Chaos {
         } else {
             Verbosity::Deeds
         };
+        let times = if self.twice { Times::Twice } else { Times::Once };
         let mut failed = Vec::new();
-        run_seeds(&self.seeds, threads, verbosity, |outcome: Outcome| {
+        run_seeds(&self.seeds, threads, verbosity, times, |outcome: Outcome| {
             if self.verbose {
                 outcome.log.iter().for_each(|line| say(line));
             }
