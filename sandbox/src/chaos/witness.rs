@@ -69,8 +69,8 @@ impl Witness {
 
     /// A write leaves an operator.
     pub(super) fn sees_leave(&self, user: &str, what: &str) {
-        // whoever has no lease asks for it
-        if !what.ends_with(" leases") {
+        // Whoever has no lease asks for it. Which object an Event is about is seen when it lands.
+        if !what.ends_with(" leases") && what != "POST events" {
             self.judge(user, what, "sent", leaving());
         }
     }
@@ -87,10 +87,23 @@ impl Witness {
     }
 
     fn sees_land(&self, seen: &WriteSeen) {
-        if seen.user.starts_with(OPERATORS) && seen.resource != LEASES {
+        // who leads, and no longer does, is told in Events after the fact
+        let tells = seen.resource == "events" && self.last_written_is_about_the_lease();
+        if seen.user.starts_with(OPERATORS) && seen.resource != LEASES && !tells {
             let what = format!("{} {} {}", seen.verb.as_str(), seen.resource, seen.name);
             self.judge(&seen.user, &what, "got through with", landing());
         }
+    }
+
+    /// Whether what has just been written is an Event about the lease; the request itself names none.
+    fn last_written_is_about_the_lease(&self) -> bool {
+        let Some(server) = self.server.upgrade() else {
+            return false;
+        };
+        let core = server.core();
+        let last = core.store.revision();
+        let mut events = core.store.objects("events");
+        events.any(|(_, event)| event.revision() == last && text(event.value(), "/involvedObject/name") == Some(LEASE))
     }
 
     fn judge(&self, user: &str, what: &str, how: &str, within: TimeDelta) {
