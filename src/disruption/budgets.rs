@@ -39,12 +39,14 @@ pub fn is_active(budget: &Budget, now: DateTime<Utc>) -> Result<bool, BudgetErro
     Ok(schedule.next_after(checkpoint).is_some_and(|hit| hit <= now))
 }
 
-/// How many of `nodes` nodes one budget allows to be disrupted now (disruption 4.3).
+/// How many of `nodes` nodes one budget allows to be disrupted now, 0 to [`UNLIMITED`] (disruption 4.3).
 pub fn allowed(budget: &Budget, nodes: usize, now: DateTime<Utc>) -> Result<i64, BudgetError> {
     if !is_active(budget, now)? {
         return Ok(UNLIMITED);
     }
-    scaled(&budget.nodes, nodes).ok_or_else(|| BudgetError::Nodes(budget.nodes.clone()))
+    scaled(&budget.nodes, nodes)
+        .map(|allowed| allowed.clamp(0, UNLIMITED))
+        .ok_or_else(|| BudgetError::Nodes(budget.nodes.clone()))
 }
 
 /// How many nodes all budgets of a pool allow to be disrupted for a reason now: the smallest of those that name it or name none
@@ -109,6 +111,11 @@ mod tests {
             ("100%", 7, 7),
             ("33%", 100, 33),
             ("1%", 0, 0),
+            // the API takes none of these; a budget stays one all the same
+            ("5555555545555%", 7, UNLIMITED),
+            ("-5%", 10, 0),
+            ("-1", 10, 0),
+            ("9223372036854775807", 1, UNLIMITED),
         ] {
             assert_eq!(allowed(&budget(text), nodes, now()), Ok(expected), "{text} of {nodes}");
         }
