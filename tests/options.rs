@@ -10,7 +10,7 @@
     reason = "this is test code; clippy's own exemption knows only functions marked as tests"
 )]
 
-use karpenter::operator::settings::SETTINGS;
+use karpenter::operator::settings::{Kind, SETTINGS, Setting};
 use karpenter::operator::{
     Environment, FlagsError, LogLevel, MinValuesPolicy, Options, OptionsError, PreferencePolicy,
 };
@@ -145,17 +145,20 @@ fn every_core_setting_is_read_from_its_variable() {
 
 #[test]
 fn a_flag_wins_over_its_variable_and_the_last_flag_over_the_first() {
-    let environment = minimal()
-        .with("METRICS_PORT", "1")
-        .with("BATCH_IDLE_DURATION", "7s")
-        .with("LOG_LEVEL", "error");
-    let options = read(&["--metrics-port=2", "--metrics-port=3"], &environment).unwrap();
-    assert_eq!(options.metrics_port, 3);
-    assert_eq!(
-        (options.batch_idle_duration, options.log_level),
-        (Duration::from_secs(7), LogLevel::Error)
-    );
+    for (flag, value, shows) in VALUES.iter().filter(|(flag, _, _)| !WITHOUT_EFFECT.contains(flag)) {
+        let setting = SETTINGS.iter().find(|setting| setting.flag == *flag).unwrap();
+        let (own, usual) = (format!("--{flag}={value}"), format!("--{flag}={}", setting.default));
+        let variable = |text: &str| minimal().with(setting.variable, text);
+        let options = |flags: &[&str], environment: &Environment| read(flags, environment).unwrap();
+        assert!(shows(&options(&[&own], &variable(setting.default))), "{own}");
+        assert!(!shows(&options(&[&usual], &variable(value))), "{usual}");
+        assert!(shows(&options(&[&usual, &own], &minimal())), "{usual} {own}");
+        assert!(!shows(&options(&[&own, &usual], &minimal())), "{own} {usual}");
+    }
 }
+
+/// Accepted for compatibility.
+const WITHOUT_EFFECT: [&str; 2] = ["karpenter-service", "memory-limit"];
 
 #[test]
 fn a_boolean_flag_alone_means_true() {
@@ -168,47 +171,69 @@ fn a_negative_value_may_follow_its_flag() {
     assert_eq!(with_flags(&["--cpu-requests", "-1"]).cpu_requests, 1000);
 }
 
-// surface T12
-#[test]
-fn a_variable_that_does_not_parse_is_as_if_it_were_not_set() {
-    for (name, value) in [
-        ("METRICS_PORT", "many"),
-        ("METRICS_PORT", ""),
-        ("METRICS_PORT", "0x10"),
-        ("KUBE_CLIENT_QPS", "1.5"),
-    ] {
-        let options = with_variable(name, value);
-        assert_eq!(
-            (options.metrics_port, options.kube_client_qps),
-            (8080, 200),
-            "{name}={value}"
-        );
+/// Texts that are none of what a setting of this kind takes: of a variable, and of a flag.
+fn nonsense(kind: Kind) -> (&'static [&'static str], &'static [&'static str]) {
+    match kind {
+        Kind::Integer => (&["many", "", " ", "0x10", "1.5"], &["many", "", "1.5"]),
+        Kind::Boolean => (&["no", "", "yes", "2", "on"], &["1", "yes", "T", "TRUE", ""]),
+        Kind::Duration => (&["10", "", "soon", "1x"], &["10", "", "soon"]),
+        Kind::Text | Kind::Choice(_) => (&[], &[]),
+        other => panic!("no core setting is a {other:?}"),
     }
-    assert!(with_variable("DISABLE_CONTROLLER_WARMUP", "no").disable_controller_warmup);
-    assert!(!with_variable("DISABLE_CONTROLLER_WARMUP", "F").disable_controller_warmup);
-    assert_eq!(
-        with_variable("BATCH_MAX_DURATION", "10").batch_max_duration,
-        Duration::from_secs(10)
-    );
+}
+
+fn core_settings() -> impl Iterator<Item = &'static Setting> {
+    SETTINGS.iter().filter(|setting| !setting.flag.is_empty())
 }
 
 // surface T12
 #[test]
-fn a_flag_that_does_not_parse_ends_the_start() {
-    for flag in [
-        "--metrics-port=many",
-        "--enable-profiling=1",
-        "--enable-profiling=yes",
-        "--batch-max-duration=10",
-        "--metrics-port=",
-        "--metrics-port=70000",
+fn a_variable_that_does_not_parse_is_as_if_it_were_not_set() {
+    let usual = format!("{:?}", with_flags(&[]));
+    let mut tried = 0;
+    for setting in core_settings() {
+        for text in nonsense(setting.kind).0 {
+            let options = with_variable(setting.variable, text);
+            assert_eq!(format!("{options:?}"), usual, "{}={text}", setting.variable);
+            tried += 1;
+        }
+    }
+    assert!(tried > 50, "{tried} cases");
+    assert!(!with_variable("DISABLE_CONTROLLER_WARMUP", "F").disable_controller_warmup);
+    assert!(with_variable("ENABLE_PROFILING", "1").enable_profiling);
+}
+
+// surface T12, surface §6.4
+#[test]
+fn a_flag_that_does_not_parse_ends_the_start_with_the_usage() {
+    for setting in core_settings() {
+        for text in nonsense(setting.kind).1 {
+            let (flag, name) = (format!("--{}={text}", setting.flag), setting.flag);
+            let said = refused(&[&flag], &minimal().with(setting.variable, "true"));
+            assert!(
+                said.starts_with(&format!("invalid value {text:?} for flag -{name}: ")),
+                "{said}"
+            );
+            assert!(
+                said.contains("--metrics-port") && said.contains("is expected"),
+                "no usage in {said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_number_that_nothing_could_be_done_with_ends_the_start_wherever_it_comes_from() {
+    for (variable, value) in [
+        ("METRICS_PORT", "70000"),
+        ("HEALTH_PROBE_PORT", "-1"),
+        ("KUBE_CLIENT_QPS", "-1"),
+        ("KUBE_CLIENT_BURST", "4294967296"),
     ] {
-        let (name, value) = flag.trim_start_matches('-').split_once('=').unwrap();
-        let variable = name.to_uppercase().replace('-', "_");
-        assert_eq!(
-            refused(&[flag], &minimal()),
-            format!("validating cli flags / env vars, invalid {variable} {value:?}")
-        );
+        let expected = format!("validating cli flags / env vars, invalid {variable} {value:?}");
+        let flag = format!("--{}={value}", variable.to_lowercase().replace('_', "-"));
+        assert_eq!(refused(&[&flag], &minimal()), expected);
+        assert_eq!(refused(&[], &minimal().with(variable, value)), expected);
     }
 }
 
@@ -231,8 +256,13 @@ fn words_outside_the_list_end_the_start_wherever_they_come_from() {
 
 #[test]
 fn malformed_gates_end_the_start() {
-    let text = refused(&["--feature-gates=NodeRepair=yes"], &minimal());
-    assert!(text.starts_with("parsing feature gates, "), "{text}");
+    for gates in ["NodeRepair=yes", "NodeRepair"] {
+        let flag = format!("--feature-gates={gates}");
+        let by_flag = refused(&[&flag], &minimal());
+        let by_variable = refused(&[], &minimal().with("FEATURE_GATES", gates));
+        assert!(by_flag.starts_with("parsing feature gates, "), "{by_flag}");
+        assert_eq!(by_variable, by_flag);
+    }
 }
 
 // surface §6.4
@@ -271,34 +301,44 @@ fn cpu_requests_of_nothing_count_as_one_core() {
     }
 }
 
+/// Values that the settings with a variable only do not take.
+#[rustfmt::skip] // a table: one row per line
+const REFUSED: &[(&str, &str)] = &[
+    ("SPOT_BASE_URL", ""),
+    ("SPOT_BASE_URL", "spot.rackspace.com"),
+    ("SPOT_AUTH_URL", "ftp://login"),
+    ("NGPC_PRICE_DETAILS_URL", "nowhere"),
+    ("SPOT_REQUEST_TIMEOUT", "30"),
+    ("SPOT_REQUEST_TIMEOUT", "0s"),
+    ("SPOT_IDLE_CONN_TIMEOUT", "-1s"),
+    ("SPOT_MAX_IDLE_CONNS", "-1"),
+    ("SPOT_MAX_RETRIES", ""),
+    ("SPOT_RETRY_MULTIPLIER", "NaN"),
+    ("SPOT_RETRY_MULTIPLIER", "inf"),
+    ("SPOT_RETRY_RANDOMIZATION_FACTOR", "1.5"),
+    ("SPOT_RETRY_INITIAL_INTERVAL", "1"),
+    ("SPOT_RETRY_WAIT_MAX", "forever"),
+    ("VM_MEMORY_OVERHEAD_PERCENT", "3%"),
+    ("VM_MEMORY_OVERHEAD_PERCENT", "1"),
+    ("RACKSPACE_KUBE_RESERVED_CPU", "-1"),
+    ("RACKSPACE_KUBE_RESERVED_MEMORY", "much"),
+    ("RACKSPACE_LAUNCH_TIMEOUT", "0"),
+    ("RACKSPACE_BID_RULES", "guess"),
+    ("LEADER_ELECTION_LEASE_DURATION", ""),
+    ("LEADER_ELECTION_LEASE_DURATION", "0s"),
+    ("LEADER_ELECTION_LEASE_DURATION", "1500ms"),
+    ("LEADER_ELECTION_LEASE_DURATION", "11m"),
+];
+
 // surface §6.2: the provider's variables are strict
 #[test]
 fn provider_variables_that_do_not_parse_end_the_start() {
-    for (variable, value) in [
-        ("SPOT_BASE_URL", ""),
-        ("SPOT_BASE_URL", "spot.rackspace.com"),
-        ("SPOT_AUTH_URL", "ftp://login"),
-        ("NGPC_PRICE_DETAILS_URL", "nowhere"),
-        ("SPOT_REQUEST_TIMEOUT", "30"),
-        ("SPOT_REQUEST_TIMEOUT", "0s"),
-        ("SPOT_IDLE_CONN_TIMEOUT", "-1s"),
-        ("SPOT_MAX_IDLE_CONNS", "-1"),
-        ("SPOT_MAX_RETRIES", ""),
-        ("SPOT_RETRY_MULTIPLIER", "NaN"),
-        ("SPOT_RETRY_MULTIPLIER", "inf"),
-        ("SPOT_RETRY_RANDOMIZATION_FACTOR", "1.5"),
-        ("SPOT_RETRY_WAIT_MAX", "forever"),
-        ("VM_MEMORY_OVERHEAD_PERCENT", "3%"),
-        ("VM_MEMORY_OVERHEAD_PERCENT", "1"),
-        ("RACKSPACE_KUBE_RESERVED_CPU", "-1"),
-        ("RACKSPACE_KUBE_RESERVED_MEMORY", "much"),
-        ("RACKSPACE_LAUNCH_TIMEOUT", "0"),
-        ("RACKSPACE_BID_RULES", "guess"),
-        ("LEADER_ELECTION_LEASE_DURATION", ""),
-        ("LEADER_ELECTION_LEASE_DURATION", "0s"),
-        ("LEADER_ELECTION_LEASE_DURATION", "1500ms"),
-        ("LEADER_ELECTION_LEASE_DURATION", "11m"),
-    ] {
+    for setting in SETTINGS.iter().filter(|setting| setting.flag.is_empty()) {
+        let may_be_anything = matches!(setting.kind, Kind::Secret) || setting.default.is_empty();
+        let has_row = REFUSED.iter().any(|(variable, _)| *variable == setting.variable);
+        assert!(may_be_anything || has_row, "{} has no row", setting.variable);
+    }
+    for (variable, value) in REFUSED {
         let expected = format!("validating cli flags / env vars, invalid {variable} {value:?}");
         assert_eq!(refused(&[], &minimal().with(variable, value)), expected);
     }
@@ -363,6 +403,27 @@ fn secrets_are_never_shown() {
     }
     let bad = environment.with("RACKSPACE_BID_RULES", "x");
     assert!(!format!("{:?}", read(&[], &bad).unwrap_err()).contains("s3cret"));
+}
+
+#[test]
+fn what_was_put_in_the_wrong_place_is_not_shown_either() {
+    let token_as_path = Environment::from([("SPOT_CLOUDSPACE_NAME", "x"), ("SPOT_REFRESH_TOKEN_FILE", "v1.s3cret")]);
+    let text = refused(&[], &token_as_path);
+    assert!(
+        text.contains("SPOT_REFRESH_TOKEN_FILE") && !text.contains("s3cret"),
+        "{text}"
+    );
+    for variable in ["SPOT_BASE_URL", "SPOT_AUTH_URL", "NGPC_PRICE_DETAILS_URL"] {
+        for address in [
+            "ftp://me:s3cret@host",
+            "https://me:s3cret@host/",
+            "me:s3cret@host",
+            "http://s3cret@",
+        ] {
+            let text = refused(&[], &minimal().with(variable, address));
+            assert!(text.contains(variable) && !text.contains("s3cret"), "{text}");
+        }
+    }
 }
 
 #[test]

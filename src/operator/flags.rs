@@ -2,7 +2,7 @@
 //!
 //! One dash or two, `--x=v` or `--x v`; a boolean alone means true; the last mention wins. Values are texts here; [`Source`](super::source) parses them.
 
-use super::settings::{Kind, SETTINGS};
+use super::settings::{Kind, SETTINGS, Setting};
 use clap::error::ErrorKind;
 use clap::{Arg, Command};
 use std::collections::BTreeMap;
@@ -20,6 +20,23 @@ pub enum FlagsError {
     /// Something is not ours or not a value; what is wrong, then the usage.
     #[error("{0}")]
     Usage(String),
+}
+
+impl FlagsError {
+    /// A flag has a value that it does not take (surface §6.4).
+    pub(super) fn value(setting: &Setting, text: &str) -> Self {
+        let shown: String = text.chars().take(80).collect();
+        let wanted = match setting.kind {
+            Kind::Boolean => "true or false",
+            Kind::Duration => "a duration such as 1m30s",
+            _ => "a whole number",
+        };
+        let flag = setting.flag;
+        Self::Usage(format!(
+            "invalid value {shown:?} for flag -{flag}: {wanted} is expected\n\n{}",
+            command().render_help()
+        ))
+    }
 }
 
 impl Flags {

@@ -155,6 +155,8 @@ impl Options {
         let flags = Flags::parse(arguments)?;
         let source = Source::new(&flags, environment);
         let gates = Gates::parse(&source.text(settings::FEATURE_GATES)?)?;
+        // without effect, but a flag that does not parse is a mistake all the same
+        source.integer("MEMORY_LIMIT")?;
         Ok(Self {
             metrics_port: source.number_within("METRICS_PORT")?,
             health_probe_port: source.number_within("HEALTH_PROBE_PORT")?,

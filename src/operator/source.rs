@@ -4,7 +4,7 @@
 //! [`Options`](super::Options) for Karpenter's own settings; the provider's are strict and read by [`SpotOptions`](super::SpotOptions).
 
 use super::environment::Environment;
-use super::flags::Flags;
+use super::flags::{Flags, FlagsError};
 use super::options::OptionsError;
 use super::parse;
 use super::settings::{self, Kind, Setting};
@@ -70,7 +70,7 @@ impl<'a> Source<'a> {
     ) -> Result<T, OptionsError> {
         let setting = setting(variable)?;
         if let Some(text) = self.flags.get(setting.flag) {
-            return of_flag(text).ok_or_else(|| OptionsError::invalid(variable, text));
+            return of_flag(text).ok_or_else(|| OptionsError::Flags(FlagsError::value(setting, text)));
         }
         // surface T12
         if let Some(value) = self.environment.get(variable).and_then(&of_variable) {

@@ -149,7 +149,7 @@ const TOKEN_FILE: &str = "SPOT_REFRESH_TOKEN_FILE";
 fn read_token(path: &str) -> Result<SecretString, OptionsError> {
     let unreadable = |source| OptionsError::Unreadable {
         variable: TOKEN_FILE,
-        path: path.to_owned(),
+        path: shown_path(path),
         source,
     };
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
@@ -161,6 +161,26 @@ fn read_token(path: &str) -> Result<SecretString, OptionsError> {
         )));
     }
     Ok(SecretString::from(token))
+}
+
+/// The path as it may be shown: a token that was given in its place is none.
+fn shown_path(path: &str) -> String {
+    if path.starts_with(['/', '.']) {
+        path.to_owned()
+    } else {
+        "what does not look like a path".to_owned()
+    }
+}
+
+/// An address as it may be shown: without what stands before an `@`, which may be a password.
+fn shown_address(text: &str) -> String {
+    match text.rsplit_once('@') {
+        None => text.to_owned(),
+        Some((before, host)) => {
+            let scheme = before.split_once("//").map_or("", |(scheme, _)| scheme);
+            format!("{scheme}//...@{host}")
+        }
+    }
 }
 
 /// Reads variables strictly.
@@ -187,13 +207,22 @@ impl Strict<'_> {
         }
     }
 
+    /// An address without a user: who calls proves it by a token, and addresses are shown in logs.
     fn url(&self, variable: &'static str) -> Result<String, OptionsError> {
-        self.parsed(variable, |text| {
-            let uri: http::Uri = text.parse().ok()?;
-            let usable =
-                matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty());
-            usable.then(|| text.trim_end_matches('/').to_owned())
-        })
+        let text = self.text(variable)?;
+        let uri = text.parse::<http::Uri>().ok();
+        let usable = uri.is_some_and(|uri| {
+            let plain = uri
+                .authority()
+                .is_some_and(|authority| !authority.as_str().contains('@'));
+            let host = uri.host().is_some_and(|host| !host.is_empty());
+            matches!(uri.scheme_str(), Some("http" | "https")) && plain && host
+        });
+        if usable {
+            Ok(text.trim_end_matches('/').to_owned())
+        } else {
+            Err(OptionsError::invalid(variable, &shown_address(&text)))
+        }
     }
 }
 
