@@ -6,6 +6,7 @@
 use super::{Histograms, SeriesStore};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Entries at most; more pods are simply not measured.
@@ -24,6 +25,8 @@ pub enum Decision {
 #[derive(Debug, Clone)]
 pub struct PodDecisions {
     undecided: SeriesStore<2>,
+    /// Whether single pods are shown.
+    shows: Arc<AtomicBool>,
     durations: Histograms<0>,
     pods: Arc<Mutex<BTreeMap<Box<str>, Times>>>,
 }
@@ -40,9 +43,15 @@ impl PodDecisions {
     pub(super) fn new(undecided: SeriesStore<2>, durations: Histograms<0>) -> Self {
         Self {
             undecided,
+            shows: Arc::default(),
             durations,
             pods: Arc::default(),
         }
+    }
+
+    /// From now on pods that are undecided are shown one by one; without the cluster observability nobody says so (surface T28).
+    pub fn show_undecided(&self) {
+        self.shows.store(true, Ordering::Relaxed);
     }
 
     /// A pass begins that is about this pod.
@@ -57,7 +66,9 @@ impl PodDecisions {
             placed: None,
         };
         pods.insert(uid.into(), times);
-        self.undecided.set_since(uid, [name, namespace], now);
+        if self.shows.load(Ordering::Relaxed) {
+            self.undecided.set_since(uid, [name, namespace], now);
+        }
     }
 
     /// A pass has decided about this pod.
@@ -131,9 +142,24 @@ mod tests {
         assert!(decisions.undecided.is_empty());
     }
 
+    // surface T28
+    #[test]
+    fn no_single_pod_is_shown_where_nobody_wants_it() {
+        let metrics = PodMetrics::new(&Exposition::new()).unwrap();
+        metrics.decisions.seen("ns", "p", "u", at(0));
+        assert!(metrics.decisions.undecided.is_empty());
+        metrics.decisions.decided("u", Decision::Placed, at(1));
+        assert_eq!(
+            metrics.decisions.durations.count([]),
+            1,
+            "the histogram is no series of a pod"
+        );
+    }
+
     #[test]
     fn a_pod_that_goes_undecided_leaves_nothing() {
         let metrics = PodMetrics::new(&Exposition::new()).unwrap();
+        metrics.decisions.show_undecided();
         metrics.decisions.seen("ns", "p", "u", at(0));
         assert_eq!(metrics.decisions.undecided.len(), 1);
         metrics.decisions.forget("u");

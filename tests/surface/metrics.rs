@@ -286,9 +286,40 @@ fn a_busy_scrape_adds_up() {
     ));
 }
 
+/// The families that describe single objects, as the reference marks them (surface §5, †); those of status conditions, `operator_`, come on top.
+const OF_OBJECTS: &[&str] = &[
+    "karpenter_cluster_utilization_percent",
+    "karpenter_nodepools_cost_total",
+    "karpenter_nodepools_limit",
+    "karpenter_nodepools_usage",
+    "karpenter_nodes_allocatable",
+    "karpenter_nodes_current_lifetime_seconds",
+    "karpenter_nodes_system_overhead",
+    "karpenter_nodes_total_daemon_limits",
+    "karpenter_nodes_total_daemon_requests",
+    "karpenter_nodes_total_pod_limits",
+    "karpenter_nodes_total_pod_requests",
+    "karpenter_pods_bound_duration_seconds",
+    "karpenter_pods_provisioning_bound_duration_seconds",
+    "karpenter_pods_provisioning_scheduling_undecided_time_seconds",
+    "karpenter_pods_provisioning_startup_duration_seconds",
+    "karpenter_pods_provisioning_unbound_time_seconds",
+    "karpenter_pods_provisioning_unstarted_time_seconds",
+    "karpenter_pods_startup_duration_seconds",
+    "karpenter_pods_state",
+    "karpenter_pods_unbound_time_seconds",
+    "karpenter_pods_unstarted_time_seconds",
+];
+
 // surface T28
 #[test]
 fn without_observability_its_families_and_events_are_left_out() {
+    let marked: BTreeSet<String> = declared()
+        .into_keys()
+        .filter(|name| describes_objects(name))
+        .filter(|name| !name.starts_with("operator_"))
+        .collect();
+    assert_eq!(marked, OF_OBJECTS.iter().map(|name| (*name).to_owned()).collect());
     let (text, events) = on_a_paused_clock(|| async {
         let stage = Stage::start(&[("DISABLE_CLUSTER_STATE_OBSERVABILITY", "true")]).await;
         stage.apply(class()).await;
@@ -296,6 +327,8 @@ fn without_observability_its_families_and_events_are_left_out() {
         stage.apply(deployment("web", 1, &json!({}))).await;
         stage.until("the pod runs", 20, |w| w.ready() == 1).await;
         stage.world.pass(Duration::from_mins(1)).await;
+        stage.world.scale("deployment/web", 0).await.unwrap();
+        stage.until("the claim is gone", 20, |w| w.claims().is_empty()).await;
         (stage.scrape().await, stage.world.values("events"))
     });
     let present: Vec<String> = families(&text)
@@ -311,5 +344,6 @@ fn without_observability_its_families_and_events_are_left_out() {
             .starts_with("Status condition transitioned")
     };
     assert!(!events.iter().any(told));
+    assert!(!events.iter().any(|event| event["reason"] == "Finalized"));
     assert!(events.iter().any(|event| event["reason"] == "Nominated"));
 }

@@ -86,6 +86,7 @@ pub struct PodFollower {
 impl PodFollower {
     /// The controller.
     pub fn new(metrics: PodMetrics, seen: SeenPods) -> Self {
+        metrics.decisions.show_undecided();
         Self {
             metrics,
             seen,

@@ -48,6 +48,7 @@ const OBSERVABILITY: &[&str] = &[
     "karpenter_nodes_total_",
     "karpenter_pods_bound_duration_seconds",
     "karpenter_pods_provisioning_bound_duration_seconds",
+    "karpenter_pods_provisioning_scheduling_undecided_time_seconds",
     "karpenter_pods_provisioning_startup_duration_seconds",
     "karpenter_pods_provisioning_unbound_time_seconds",
     "karpenter_pods_provisioning_unstarted_time_seconds",
