@@ -224,8 +224,11 @@ fn check_listed(
             known: known.all,
         });
     } else if !known.strange.is_empty() {
+        let valid = requirement.values.iter();
+        let valid = valid.filter(|value| !known.strange.contains(&value.as_str()));
         findings.warnings.push(UnknownValues {
             key,
+            valid: valid.cloned().collect(),
             values: known.strange.iter().map(|&value| value.to_owned()).collect(),
             known: known.all,
         });

@@ -9,6 +9,7 @@ use crate::cluster::{Key, StateNode};
 use crate::k8s::cluster_task::ClusterHandle;
 use crate::k8s::queue::{Next, ReconcileError, Reconciler};
 use crate::resources::ResourceList;
+use crate::telemetry::Structured;
 use async_trait::async_trait;
 use std::sync::Arc;
 
@@ -62,7 +63,7 @@ impl Reconciler for Capacity {
                 tracing::info!(
                     server_class = seen.flavour,
                     node = %key.name,
-                    allocatable = %seen.allocatable.to_json(),
+                    allocatable = ?Structured(seen.allocatable.to_value()),
                     "measured a server class"
                 );
             }

@@ -131,8 +131,8 @@ impl NodeClassStatus {
             .contains_key(&Key::of_class(&kind, &group, name)))
     }
 
-    /// What is known of the platform, asked for again when it is old.
-    async fn found(&self) -> Found {
+    /// What is known of the platform, asked for again when it is old, on behalf of this class.
+    async fn found(&self, nodeclass: &str) -> Found {
         let known = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((at, found)) = known
             && at.elapsed() < found.good_for()
@@ -141,7 +141,7 @@ impl NodeClassStatus {
         }
         let result = self.provider.discover().await;
         if let Err(error) = &result {
-            tracing::error!(reason = %error, "server class discovery failed");
+            tracing::error!(nodeclass, %error, "server class discovery failed");
         }
         let found = Found::of(&self.cloudspace, result);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), found.clone()));
@@ -192,7 +192,7 @@ impl Reconciler for NodeClassStatus {
         }
         // At once: what it said of itself before a restart holds until the platform says otherwise.
         self.provider.node_classes().put(Arc::new(class.clone()));
-        let found = self.found().await;
+        let found = self.found(name).await;
         let after = decide(&class, &found, self.clock.now());
         if after.status != class.status {
             let patch = json!({ "status": after.status });

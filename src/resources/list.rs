@@ -153,6 +153,14 @@ impl ResourceList {
             .collect();
         format!("{{{}}}", entries.join(","))
     }
+
+    /// The same as a value, as log lines show it (surface §8.2).
+    pub fn to_value(&self) -> serde_json::Value {
+        let entries = self.0.iter();
+        entries
+            .map(|(name, quantity)| (name.to_string(), serde_json::Value::from(quantity.to_string())))
+            .collect()
+    }
 }
 
 impl fmt::Debug for ResourceList {

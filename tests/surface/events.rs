@@ -27,9 +27,88 @@ const NOT_HERE: &[(&str, &str)] = &[
     ),
     (
         "Not all pods would schedule, ",
-        "consolidation of nodes that are not empty is not built",
+        "no node is replaced yet, neither to consolidate nor because of drift",
     ),
 ];
+
+/// Reasons of Karpenter v1.12.1 (surface §4.2) that are never told here, and why.
+const REASONS_NOT_HERE: &[(&str, &str)] = &[
+    (
+        "ConsolidationCandidate",
+        "consolidation of nodes that are not empty is not built",
+    ),
+    (
+        "ConsolidationRejected",
+        "consolidation of nodes that are not empty is not built",
+    ),
+    ("NodeRepairBlocked", "node repair is not built"),
+    (
+        "UnregisteredTaintMissing",
+        "no taint is expected of a machine that cannot set one (surface T19)",
+    ),
+];
+
+/// Reasons that Karpenter does not have, and why they are here.
+const OURS: &[(&str, &str)] = &[
+    ("NoPrice", "nothing is ordered of a server class without a price"),
+    (
+        "UnclaimedMachine",
+        "a machine of which nothing proves that it is ours is left alone",
+    ),
+    ("Unreadable", "one object that cannot be read stops nothing else"),
+];
+
+/// What Karpenter v1.12.1 tells: reason, type, and what makes two of them the same where the window is not all (surface §4.2).
+#[rustfmt::skip] // a table: one row per line
+const UPSTREAM: &[(&str, &str, &str)] = &[
+    ("<ConditionType>", "Normal", "each"),
+    ("AwaitingVolumeDetachment", "Normal", "node"),
+    ("ConsolidationCandidate", "Normal", "object and command"),
+    ("ConsolidationRejected", "Normal", "object, command and reason"),
+    ("Disrupted", "Normal", "pod name"),
+    ("DisruptionBlocked", "Normal", "object"),
+    ("DisruptionLaunching", "Normal", "claim and reason"),
+    ("DisruptionTerminating", "Normal", "object and reason"),
+    ("DisruptionWaitingReadiness", "Normal", "claim"),
+    ("DoNotDisruptGracePeriodElapsed", "Normal", "pod"),
+    ("DoNotDisruptUntil", "Normal", "pod and time"),
+    ("Evicted", "Normal", "pod name"),
+    ("FailedConsistencyCheck", "Warning", "claim and text"),
+    ("FailedDraining", "Warning", "node"),
+    ("FailedScheduling", "Warning", "pod"),
+    ("Finalized", "Normal", "each"),
+    ("InsufficientCapacityError", "Warning", "claim"),
+    ("InvalidDoNotDisruptAnnotation", "Warning", "pod and text"),
+    ("LeaderElection", "Normal", "each"),
+    ("NoCompatibleInstanceTypes", "Warning", "NodePool"),
+    ("NodeRepairBlocked", "Warning", "object"),
+    ("Nominated", "Normal", "pod"),
+    ("TerminationGracePeriodExpiring", "Warning", "object"),
+    ("Unconsolidatable", "Normal", "object"),
+    ("UnregisteredTaintMissing", "Warning", "claim"),
+];
+
+#[test]
+fn every_reason_of_upstream_is_told_alike_or_listed() {
+    let rows = |reason: &'static str| EVENTS.iter().filter(move |row| row.reason == reason);
+    for (reason, type_, same) in UPSTREAM {
+        let listed = REASONS_NOT_HERE.iter().any(|(absent, _)| absent == reason);
+        assert_ne!(rows(reason).next().is_some(), listed, "{reason}");
+        for row in rows(reason) {
+            assert_eq!(row.type_, *type_, "{reason}");
+            let begins = row.repeats.strip_prefix(same);
+            let ends = begins.is_some_and(|rest| rest.starts_with([',', ' ']));
+            assert!(ends, "{reason}: {same} makes two the same, not {:?}", row.repeats);
+        }
+    }
+    let upstream: BTreeSet<&str> = UPSTREAM.iter().map(|(reason, _, _)| *reason).collect();
+    let beyond: BTreeSet<&str> = EVENTS
+        .iter()
+        .map(|row| row.reason)
+        .filter(|reason| !upstream.contains(reason))
+        .collect();
+    assert_eq!(beyond, OURS.iter().map(|(reason, _)| *reason).collect());
+}
 
 fn shape(message: &str) -> Regex {
     let placeholder = Regex::new("<[^>]*>").unwrap();

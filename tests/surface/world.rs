@@ -30,7 +30,9 @@ pub struct Shown {
     pub events: Vec<Value>,
     /// Every condition of claims, pools and classes that was ever seen: kind, type, status, reason, message.
     pub conditions: Vec<[String; 5]>,
-    /// All log lines.
+    /// All log lines as they were written.
+    pub written: Vec<String>,
+    /// The same, read.
     pub lines: Vec<Value>,
     /// Names of claims and nodes that came and went.
     pub names: Vec<String>,
@@ -224,7 +226,15 @@ async fn whole_run() -> Shown {
     stage.apply(pool("default", "default")).await;
     stage.apply(daemon_set()).await;
     stage.apply(deployment("web", 3, &json!({}))).await;
-    let nowhere = json!({ "nodeSelector": { "example.com/nowhere": "true" } });
+    let same = json!({ "matchLabels": { "app": "never" } });
+    let far =
+        json!({ "weight": 1, "podAffinityTerm": { "topologyKey": "kubernetes.io/hostname", "labelSelector": same } });
+    let nowhere = json!({
+        "nodeSelector": { "example.com/nowhere": "true" },
+        "affinity": { "podAntiAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [far] } },
+        "topologySpreadConstraints": [
+            { "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": same }],
+    });
     stage.apply(deployment("never", 1, &nowhere)).await;
     stage.until("claims are made", 5, |w| !w.claims().is_empty()).await;
     stage.world.pass(Duration::from_secs(2)).await;
@@ -256,6 +266,7 @@ async fn whole_run() -> Shown {
         quiet,
         events: stage.world.values("events"),
         conditions: stage.seen.lock().unwrap().iter().cloned().collect(),
+        written: text.lines().map(str::to_owned).collect(),
         lines: text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
         names: stage.names.lock().unwrap().iter().cloned().collect(),
     }

@@ -171,6 +171,8 @@ pub struct UnknownValues {
     pub key: String,
     /// The values that are not known.
     pub values: Vec<String>,
+    /// The values beside them that are.
+    pub valid: Vec<String>,
     /// What the label can have.
     pub known: &'static [&'static str],
 }

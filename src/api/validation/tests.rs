@@ -98,6 +98,7 @@ fn an_unknown_value_beside_known_ones_is_only_a_warning() {
     assert!(findings.is_valid());
     assert_eq!(findings.warnings.len(), 1);
     assert_eq!(findings.warnings[0].values, ["xspot"]);
+    assert_eq!(findings.warnings[0].valid, ["on-demand"]);
 }
 
 #[test]

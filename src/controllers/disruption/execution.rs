@@ -3,7 +3,7 @@
 use super::commands::Commands;
 use super::events;
 use super::marking::{self, Marking};
-use super::pass::reason_label;
+use super::pass::{Nodes, reason_label};
 use crate::api::{Conditioned, NodeClaim, conditions};
 use crate::cluster::{MachineId, Mark, Snapshot};
 use crate::controllers::Kit;
@@ -135,7 +135,27 @@ impl Execution {
         let labels = [decision, &reason_label(command.method), decision];
         let late = u32::try_from(late).unwrap_or(u32::MAX);
         self.kit.metrics.disruption.queue_failures.add(labels, f64::from(late));
-        tracing::error!(command = %command, "failed terminating nodes while executing a disruption command");
+        let nodes = Nodes::of(command);
+        tracing::error!(
+            command = %command,
+            decision,
+            "disrupted-node-count" = command.candidates.len(),
+            "replacement-node-count" = command.replacements.len(),
+            "pod-count" = command.pod_count(),
+            "disrupted-nodes" = ?nodes.disrupted,
+            "replacement-nodes" = ?nodes.replacements,
+            error = why(readiness),
+            "failed terminating nodes while executing a disruption command"
+        );
         Ok(())
+    }
+}
+
+/// Why the nodes stay.
+fn why(readiness: &[Readiness]) -> &'static str {
+    if readiness.contains(&Readiness::Lost) {
+        "a replacement went before it was initialized"
+    } else {
+        "the command took too long"
     }
 }

@@ -244,7 +244,29 @@ impl Loop {
         for pool in command.pools() {
             metrics.decisions_by_nodepool.increment([pool, decision, &reason, kind]);
         }
-        let nodes = command.candidates.iter().map(|candidate| {
+        let nodes = Nodes::of(command);
+        tracing::info!(
+            command = %command,
+            decision,
+            "disrupted-node-count" = command.candidates.len(),
+            "replacement-node-count" = command.replacements.len(),
+            "pod-count" = command.pod_count(),
+            "disrupted-nodes" = ?nodes.disrupted,
+            "replacement-nodes" = ?nodes.replacements,
+            "disrupting node(s)"
+        );
+    }
+}
+
+/// The nodes of a command as log lines list them (surface §8.2).
+pub(super) struct Nodes {
+    pub(super) disrupted: Structured,
+    pub(super) replacements: Structured,
+}
+
+impl Nodes {
+    pub(super) fn of(command: &Command) -> Self {
+        let disrupted = command.candidates.iter().map(|candidate| {
             json!({
                 "Node": { "name": candidate.node.name() },
                 "NodeClaim": { "name": candidate.claim.name() },
@@ -252,16 +274,14 @@ impl Loop {
                 "capacity-type": candidate.claim.capacity_type(),
             })
         });
-        tracing::info!(
-            command = %command,
-            decision,
-            "disrupted-node-count" = command.candidates.len(),
-            "replacement-node-count" = command.replacements.len(),
-            "pod-count" = command.pod_count(),
-            "disrupted-nodes" = ?Structured(nodes.collect()),
-            "replacement-nodes" = ?Structured(json!([])),
-            "disrupting node(s)"
-        );
+        let replacements = command
+            .replacements
+            .iter()
+            .map(|replacement| json!({ "NodeClaim": { "name": replacement.claim.to_string() } }));
+        Self {
+            disrupted: Structured(disrupted.collect()),
+            replacements: Structured(replacements.collect()),
+        }
     }
 }
 

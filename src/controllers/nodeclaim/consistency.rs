@@ -54,7 +54,7 @@ impl Consistency {
             &node.facts.capacity,
         );
         for shortfall in &found {
-            tracing::error!(NodeClaim = claim.name(), error = %shortfall, "consistency error");
+            tracing::info!(NodeClaim = claim.name(), issue = %shortfall, "failed consistency check");
             self.kit.recorder.publish(failed(claim, shortfall));
         }
         let mut wanted = claim.facts.clone();

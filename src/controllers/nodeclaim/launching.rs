@@ -12,6 +12,7 @@ use crate::lifecycle::launch::{
     AfterFailure, GiveUp, LaunchStep, Launched, Machine, OrderFailure, after_failure, next_step,
 };
 use crate::lifecycle::liveness::launch_deadline;
+use crate::telemetry::Structured;
 use chrono::TimeDelta;
 
 /// Condition reason of a claim that arrived after its pods were planned anew.
@@ -230,7 +231,7 @@ fn mark_launched(pass: &mut Pass<'_>) {
         "instance-type" = pass.claim.instance_type(),
         zone = pass.claim.zone(),
         "capacity-type" = pass.claim.capacity_type(),
-        allocatable = pass.allocatable().to_json(),
+        allocatable = ?Structured(pass.allocatable().to_value()),
         "launched nodeclaim"
     );
 }

@@ -11,6 +11,7 @@ use crate::k8s::write_as_expected;
 use crate::lifecycle::initialization::{self, NodeFacts};
 use crate::lifecycle::registration::{ClaimMarks, Found, Hooks, NodeMarks, found, wanted};
 use crate::resources::ResourceList;
+use crate::telemetry::Structured;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
@@ -146,7 +147,7 @@ impl Lifecycle {
             NodeClaim = pass.claim.metadata.name,
             "provider-id" = pass.claim.provider_id(),
             Node = node.name(),
-            allocatable = node.allocatable.to_json(),
+            allocatable = ?Structured(node.allocatable.to_value()),
             "initialized nodeclaim"
         );
         Ok(Next::Done)

@@ -5,7 +5,9 @@ use crate::api::{Conditioned, conditions, validation};
 use crate::cluster::Key;
 use crate::controllers::Kit;
 use crate::k8s::queue::{Next, ReconcileError, Reconciler};
+use crate::telemetry::Structured;
 use async_trait::async_trait;
+use serde_json::json;
 
 /// The controller.
 #[derive(Debug)]
@@ -35,7 +37,13 @@ impl Reconciler for Validation {
         let (mut wanted, now) = (pool.facts.clone(), self.kit.now());
         let findings = validation::validate_nodepool(&pool.facts);
         for unknown in &findings.warnings {
-            tracing::error!(NodePool = pool.name(), values = %unknown, "please correct found invalid values, proceeding with valid values");
+            tracing::error!(
+                NodePool = pool.name(),
+                key = unknown.key,
+                "valid-values" = ?Structured(json!(unknown.valid)),
+                "invalid-values" = ?Structured(json!(unknown.values)),
+                "please correct found invalid values, proceeding with valid values"
+            );
         }
         if findings.is_valid() {
             wanted.set_true(conditions::VALIDATION_SUCCEEDED, now);

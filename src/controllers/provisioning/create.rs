@@ -10,6 +10,7 @@ use crate::k8s::write::{Remedy, Target};
 use crate::k8s::{Cause, WriteError};
 use crate::resources::ResourceList;
 use crate::scheduling::{NewClaim, Pod};
+use crate::telemetry::Structured;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
 use std::collections::BTreeMap;
@@ -185,7 +186,7 @@ pub(super) fn record(kit: &Kit, pool: &str, claim: &NewClaim, name: &str) {
     tracing::info!(
         NodePool = pool,
         NodeClaim = name,
-        requests = claim.requests.to_json(),
+        requests = ?Structured(claim.requests.to_value()),
         "instance-types" = some_of(&names, SHOWN_TYPES),
         "created nodeclaim"
     );

@@ -8,6 +8,7 @@
 //! gone (scheduling 1-1, 1-2).
 
 mod batcher;
+mod cautions;
 mod create;
 mod doubts;
 mod observe;

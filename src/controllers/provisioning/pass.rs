@@ -1,6 +1,7 @@
 //! One pass after the other (scheduling 2-1).
 
 use super::batcher::{Batcher, Windows};
+use super::cautions::Cautions;
 use super::create::{self, CreateError, Sent};
 use super::doubts::Doubts;
 use super::observe::{self, Question, Wanted};
@@ -76,6 +77,7 @@ pub struct Provisioner {
     settings: Settings,
     well_known: Arc<WellKnownLabels>,
     doubts: Doubts,
+    cautions: Cautions,
     drawn: AtomicU64,
     busy: Busy,
 }
@@ -91,6 +93,7 @@ impl Provisioner {
             settings,
             well_known: Arc::new(well_known),
             doubts: Doubts::default(),
+            cautions: Cautions::default(),
             drawn,
             busy: Busy::default(),
         }
@@ -140,6 +143,8 @@ impl Provisioner {
         let Some(question) = self.question(&snapshot).await else {
             return Ok(None);
         };
+        let pending = question.problem.pods.get(..question.pending).unwrap_or_default();
+        self.cautions.tell(pending, self.settings.options.preferences);
         let question = Arc::new(question);
         let simulation = Simulation::begin(&self.kit, &question, [self.draw(), self.draw()]).await?;
         let results = self.solve(&question).await?;

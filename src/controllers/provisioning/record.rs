@@ -21,7 +21,7 @@ const UNUSABLE_WINDOW: Duration = Duration::from_mins(1);
 /// Why a pod waits when no pool may open a claim (scheduling 2-2.6).
 pub(super) const NO_POOLS: &str = "no dynamic nodepools found";
 /// Pods and nodes that a log line names.
-const SHOWN: usize = 5;
+pub(super) const SHOWN: usize = 5;
 
 /// What the pass could not place, and why.
 pub(super) fn failures(kit: &Kit, question: &Question, results: &Results) {
