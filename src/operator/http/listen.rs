@@ -1,5 +1,6 @@
 //! Where the servers listen, and how they stop.
 
+use super::doorman::{Bounds, Doorman};
 use axum::Router;
 use std::future::Future;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -69,7 +70,7 @@ impl Listen {
         let address = listener.local_addr().map_err(|source| ListenError { server, source })?;
         tracing::info!(bindAddress = %address, secure = false, "Serving {server} server");
         Ok(Some(async move {
-            let ended = axum::serve(listener, router)
+            let ended = axum::serve(Doorman::new(listener, Bounds::default()), router)
                 .with_graceful_shutdown(stop.cancelled_owned())
                 .await;
             if let Err(error) = ended {

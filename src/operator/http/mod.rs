@@ -3,6 +3,7 @@
 //! Both are plain HTTP on ports of their own and are served by every replica, whether or not it leads. [`Listen`] says where; in-process runs on a paused
 //! clock open no socket at all.
 
+mod doorman;
 mod health;
 mod listen;
 mod metrics;
