@@ -14,6 +14,7 @@ use kube::Resource;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Request;
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -25,6 +26,8 @@ const QUEUE: usize = 1000;
 /// An Event is tried this often; an Event that does not get through is no reason to stop.
 const ATTEMPTS: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Bytes of a message, about; an Event is stored for each object it is about.
+const LONGEST: usize = 8 * 1024;
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Publishes Events; cheap to clone.
@@ -37,7 +40,8 @@ pub struct Recorder {
 
 impl Recorder {
     /// Publishes an Event unless it is a repetition, comes too fast, or the queue is full. Never waits.
-    pub fn publish(&self, event: Event) {
+    pub fn publish(&self, mut event: Event) {
+        cut(&mut event.message);
         let verdict = self
             .dedupe
             .lock()
@@ -73,6 +77,17 @@ impl Recorder {
             .events_queued
             .set(i64::try_from(QUEUE - free).unwrap_or(i64::MAX));
     }
+}
+
+/// What is left out is told of: a pod with a thousand terms has a thousand reasons.
+fn cut(message: &mut String) {
+    let Some(end) = message.char_indices().map(|(at, _)| at).find(|at| *at >= LONGEST) else {
+        return;
+    };
+    let more = message.len() - end;
+    message.truncate(end);
+    // writing to a String cannot fail
+    let _ = write!(message, "… and {more} more bytes");
 }
 
 /// What was published to a recorder that sends nothing.

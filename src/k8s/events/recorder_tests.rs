@@ -143,3 +143,19 @@ async fn a_full_queue_drops_and_counts_and_never_waits() {
     assert_eq!(metrics.events_dropped.with_label_values(&["queue_full"]).get(), 5);
     assert_eq!(metrics.events_queued.get(), i64::try_from(QUEUE).unwrap());
 }
+
+#[test]
+fn a_message_that_has_no_end_is_cut_and_says_so() {
+    let (recorder, mut told) = Recorder::recording();
+    for length in [8 * 1024, 100_000] {
+        recorder.publish(event("", &"é".repeat(length / 2)));
+    }
+    let told = told.take();
+    assert_eq!(told[0].message.len(), 8 * 1024, "what is long enough stays as it is");
+    assert_eq!(told[1].message.len(), 8 * 1024 + "… and 91808 more bytes".len());
+    assert!(
+        told[1].message.ends_with("é… and 91808 more bytes"),
+        "{}",
+        &told[1].message[8_180..]
+    );
+}
