@@ -17,6 +17,8 @@ const ORGANIZATIONS: &str = "/apis/auth.ngpc.rxt.io/v1/organizations";
 const PAGE: u32 = 500;
 /// A list longer than this is not ours to read: 1,000 servers is the platform's own limit (rackspace-spot §1).
 const MOST_PAGES: usize = 40;
+/// Objects of a list of which it is told why they cannot be read.
+const MOST_TOLD: usize = 20;
 /// Sends of one create whose outcome stays unclear.
 const MOST_CREATE_SENDS: u32 = 3;
 
@@ -25,8 +27,19 @@ const MOST_CREATE_SENDS: u32 = 3;
 pub struct Listed<T> {
     /// What could be read, in the platform's order.
     pub items: Vec<T>,
-    /// What could not, by path.
+    /// What could not, by path; no more than a few, whatever comes.
     pub unreadable: Vec<FieldError>,
+    /// How many could not.
+    pub unread: usize,
+}
+
+impl<T> Listed<T> {
+    fn leave_out(&mut self, field: FieldError) {
+        self.unread += 1;
+        if self.unreadable.len() < MOST_TOLD {
+            self.unreadable.push(field);
+        }
+    }
 }
 
 /// What a create came to.
@@ -212,6 +225,7 @@ impl SpotClient {
         let mut listed = Listed {
             items: Vec::new(),
             unreadable: Vec::new(),
+            unread: 0,
         };
         let mut next = String::new();
         for _ in 0..MOST_PAGES {
@@ -226,7 +240,7 @@ impl SpotClient {
             for item in top.at("items").items().map_err(|field| bad_field(&call, field))? {
                 match read(&item) {
                     Ok(value) => listed.items.push(value),
-                    Err(field) => listed.unreadable.push(field),
+                    Err(field) => listed.leave_out(field),
                 }
             }
             let more = top.at("metadata").at("continue").optional_text();

@@ -4,7 +4,7 @@
 //! `labels` what is written where. Called through the trait by the lifecycle, termination and garbage controllers; the NodeClass, pricing and
 //! capacity controllers use the additional methods.
 
-use crate::api::labels::INSTANCE_TYPE;
+use crate::api::labels::{INSTANCE_TYPE, REGION};
 use crate::api::{NodeClaim, NodeClassKind, NodePool, nodeclass};
 use crate::capacity::OverheadSettings;
 use crate::clock::SharedClock;
@@ -171,7 +171,7 @@ impl SpotProvider {
         let cloudspace = self.client.cloudspace(&self.settings.cloudspace).await?;
         let listed = self.client.server_classes().await?;
         if let Some(field) = listed.unreadable.first() {
-            let count = listed.unreadable.len();
+            let count = listed.unread;
             tracing::warn!(count, reason = %field, "some server classes cannot be read");
         }
         let mut names: Vec<String> = listed
@@ -370,7 +370,7 @@ impl Provider for SpotProvider {
     }
 
     fn overwritten_labels(&self) -> &[&'static str] {
-        &[INSTANCE_TYPE]
+        &[INSTANCE_TYPE, REGION]
     }
 
     async fn instance_types(&self, pool: &NodePool) -> Result<InstanceTypes, CloudError> {

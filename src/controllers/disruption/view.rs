@@ -48,7 +48,12 @@ pub(super) async fn look(kit: &Kit, commands: &Commands, method: Method) -> Resu
     {
         kit.recorder.publish(event);
     }
-    for refusal in &refused {
+    let kinds = kit.provider.node_class_kinds();
+    let ours = refused.iter().filter(|refusal| {
+        let claim = refusal.machine.claim.as_ref();
+        claim.is_none_or(|claim| claim.is_managed(kinds))
+    });
+    for refusal in ours {
         if let Some(message) = refusal.why.message() {
             events::blocked(&kit.recorder, &refusal.machine, &message);
         }
@@ -61,7 +66,6 @@ pub(super) async fn look(kit: &Kit, commands: &Commands, method: Method) -> Resu
             false
         }
     });
-    let kinds = kit.provider.node_class_kinds();
     Ok(View {
         candidates,
         allowances: Allowances::count(&snapshot, kinds, &method.reason(), now),
