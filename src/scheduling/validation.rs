@@ -18,6 +18,23 @@ pub enum InvalidPod {
     /// It selects nodes by field (scheduling 4-4).
     #[error("node selector term with matchFields is not supported")]
     MatchFields,
+    /// Terms without any expression select no node (Differs: upstream takes them for no wish at all, and buys a node that the pod never gets to).
+    #[error("node affinity has only empty terms, which match no node")]
+    SelectsNothing,
+    /// A node was made for it, and what the cloud wrote on it rules the pod out: the next one would be like it.
+    ///
+    /// Differs: upstream makes one after the other.
+    #[error(
+        "node {node} was created for this pod and its label {label} rules the pod out; no other node is created for it before {until}"
+    )]
+    RuledOut {
+        /// The node.
+        node: String,
+        /// `key=value`, or that the node has no such label.
+        label: String,
+        /// RFC 3339.
+        until: String,
+    },
     /// A requirement makes no sense (scheduling 4-5).
     #[error(transparent)]
     Requirement(#[from] InvalidRequirement),
@@ -55,6 +72,9 @@ pub fn validate_pod(pod: &Pod, volumes: &Volumes, well_known: &WellKnownLabels) 
             well_known,
         );
         wrong.extend(findings.into_iter().map(InvalidPod::Requirement));
+    }
+    if constraints.selects_nothing {
+        wrong.push(InvalidPod::SelectsNothing);
     }
     for term in &constraints.required_terms {
         if term.match_fields {

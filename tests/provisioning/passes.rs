@@ -261,27 +261,91 @@ async fn close(inside: &Inside) {
         .await;
 }
 
-// surface T18
-#[tokio::test(start_paused = true)]
-async fn a_pod_that_asks_for_a_label_that_the_platform_overwrites_is_told_and_not_bought_for() {
-    let pool = node_pool("default", &of_classes("spot", &[LARGE]), &json!({}));
-    let inside = with_pools(7, &[pool]).await;
-    let selects = json!({ "nodeSelector": { "node.kubernetes.io/instance-type": LARGE } });
-    inside.apply(&[deployment("web", 1, "1", &selects)]).await;
-    inside.world.pass(5 * MINUTE).await;
-    assert_eq!(inside.lives().len(), 0, "{:#?}", inside.lives());
+/// What the only pod was told that it waits for.
+fn told_to_the_pod(inside: &Inside) -> String {
     let pod = inside.world.values("pods")[0]["metadata"]["name"]
         .as_str()
         .unwrap()
         .to_owned();
-    let told = inside.told("FailedScheduling", &pod);
+    inside.told("FailedScheduling", &pod).concat()
+}
+
+// surface T18
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_asks_for_a_label_that_the_platform_overwrites_is_told_and_not_bought_for() {
+    for (label, value) in [
+        ("node.kubernetes.io/instance-type", LARGE),
+        ("topology.kubernetes.io/region", "us-east-iad-1"),
+        ("failure-domain.beta.kubernetes.io/region", "us-east-iad-1"),
+    ] {
+        let pool = node_pool("default", &of_classes("spot", &[LARGE]), &json!({}));
+        let inside = with_pools(7, &[pool]).await;
+        inside
+            .apply(&[deployment("web", 1, "1", &json!({ "nodeSelector": { label: value } }))])
+            .await;
+        inside.world.pass(5 * MINUTE).await;
+        assert_eq!(inside.lives().len(), 0, "{:#?}", inside.lives());
+        let told = told_to_the_pod(&inside);
+        let now_called = label.replace("failure-domain.beta", "topology");
+        assert!(told.contains(&format!("overwrites label {now_called}")), "{told:?}");
+        // the way that the Event names
+        inside.apply(&[deployment("api", 1, "1", &on_pool("default"))]).await;
+        inside.until("the pod runs", LIMIT, |world| world.bound() == 1).await;
+        inside.end().await;
+    }
+}
+
+fn requires(terms: &Value) -> Value {
+    json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } } } })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_a_label_of_its_new_node_rules_out_is_told_and_gets_no_other_at_once() {
+    let pool = node_pool("default", &of_classes("spot", &[LARGE]), &json!({}));
+    let inside = with_pools(8, &[pool]).await;
+    // nothing says beforehand that the platform puts this label on its nodes
+    let without = json!([{ "matchExpressions": [{ "key": "servers.ngpc.rxt.io/class", "operator": "DoesNotExist" }] }]);
+    inside.apply(&[deployment("web", 1, "1", &requires(&without))]).await;
+    inside.world.pass(5 * MINUTE).await;
+    assert_eq!(inside.lives().len(), 1, "{:#?}", inside.lives());
+    let told = told_to_the_pod(&inside);
     assert!(
-        told.iter()
-            .any(|text| text.contains("overwrites label node.kubernetes.io/instance-type")),
+        told.contains("servers.ngpc.rxt.io/class=") && told.contains("rules the pod out"),
         "{told:?}"
     );
-    // the way that the Event names
-    inside.apply(&[deployment("api", 1, "1", &on_pool("default"))]).await;
+    inside.world.pass(55 * MINUTE).await;
+    let lives = inside.lives().len();
+    assert!((2..=4).contains(&lives), "tried again, and ever more seldom: {lives}");
+    inside.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_terms_are_all_empty_is_told_and_not_bought_for() {
+    let pool = node_pool("default", &of_classes("spot", &[LARGE]), &json!({}));
+    let inside = with_pools(9, &[pool]).await;
+    inside
+        .apply(&[deployment(
+            "web",
+            1,
+            "1",
+            &requires(&json!([{}, { "matchExpressions": [] }])),
+        )])
+        .await;
+    inside.world.pass(5 * MINUTE).await;
+    assert_eq!(inside.lives().len(), 0, "{:#?}", inside.lives());
+    let told = told_to_the_pod(&inside);
+    assert!(told.contains("only empty terms"), "{told:?}");
+    inside.end().await;
+}
+
+// an empty term is no way out, and no wish either
+#[tokio::test(start_paused = true)]
+async fn an_empty_term_beside_others_counts_as_if_it_were_not_there() {
+    let pool = node_pool("default", &of_classes("spot", &[MEDIUM, LARGE]), &json!({}));
+    let inside = with_pools(10, &[pool]).await;
+    let terms = json!([{}, { "matchExpressions": [{ "key": "karpenter.sh/nodepool", "operator": "In", "values": ["default"] }] }]);
+    inside.apply(&[deployment("web", 1, "1", &requires(&terms))]).await;
     inside.until("the pod runs", LIMIT, |world| world.bound() == 1).await;
+    assert_eq!(inside.lives().len(), 1, "{:#?}", inside.lives());
     inside.end().await;
 }

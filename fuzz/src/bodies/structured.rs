@@ -201,6 +201,7 @@ impl Choices<'_> {
 
     fn constraints(&mut self) -> Constraints {
         Constraints {
+            selects_nothing: false,
             node_selector: self.maybe(Self::labels).unwrap_or_default(),
             required_terms: self.several(3, Self::term),
             preferred_terms: self.several(3, |own| own.weighted(Self::term)),

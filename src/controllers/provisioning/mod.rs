@@ -14,6 +14,7 @@ mod doubts;
 mod observe;
 mod pass;
 mod record;
+mod ruled_out;
 mod simulation;
 mod triggers;
 

@@ -51,6 +51,8 @@ pub(super) struct Labels<'a> {
     pub(super) well_known: &'a WellKnownLabels,
     /// Not these: no node keeps what its claim says of them.
     pub(super) overwritten: &'a [&'static str],
+    /// Pods, by UID, that are ruled out by labels of nodes that were created for them.
+    pub(super) ruled_out: BTreeMap<Arc<str>, InvalidPod>,
 }
 
 /// Chooses the pods. A pod that is promised to a live claim without a type, or for which a create is in doubt, waits and is not placed again.
@@ -65,6 +67,7 @@ pub(super) fn wanted(snapshot: &Snapshot, held: &Held, labels: &Labels<'_>, now:
     for pod in snapshot.provisionable().filter(|pod| !waits(pod)) {
         let mut findings = validate_pod(&pod.pod, &volumes, labels.well_known);
         findings.extend(asks_for_overwritten(&pod.pod, labels.overwritten));
+        findings.extend(labels.ruled_out.get(&pod.pod.uid).cloned());
         if findings.is_empty() {
             wanted.pods.push(Arc::clone(&pod.pod));
         } else {

@@ -6,6 +6,7 @@ use super::create::{self, CreateError, Sent};
 use super::doubts::Doubts;
 use super::observe::{self, Question, Wanted};
 use super::record;
+use super::ruled_out::RuledOut;
 use super::simulation::Simulation;
 use crate::cluster::{MachineId, Snapshot};
 use crate::controllers::Kit;
@@ -78,6 +79,7 @@ pub struct Provisioner {
     well_known: Arc<WellKnownLabels>,
     doubts: Doubts,
     cautions: Cautions,
+    ruled_out: RuledOut,
     drawn: AtomicU64,
     busy: Busy,
 }
@@ -94,6 +96,7 @@ impl Provisioner {
             well_known: Arc::new(well_known),
             doubts: Doubts::default(),
             cautions: Cautions::default(),
+            ruled_out: RuledOut::default(),
             drawn,
             busy: Busy::default(),
         }
@@ -174,9 +177,11 @@ impl Provisioner {
     /// why they wait.
     async fn question(&self, snapshot: &Snapshot) -> Option<Question> {
         let held = self.doubts.held();
+        let overwritten = self.kit.provider.overwritten_labels();
         let labels = observe::Labels {
             well_known: &self.well_known,
-            overwritten: self.kit.provider.overwritten_labels(),
+            overwritten,
+            ruled_out: self.ruled_out.look(snapshot, overwritten, self.kit.now()),
         };
         let Wanted { pods, pending, invalid } = observe::wanted(snapshot, &held, &labels, self.kit.now());
         if pods.is_empty() && invalid.is_empty() {

@@ -13,6 +13,8 @@ pub struct Constraints {
     pub node_selector: BTreeMap<String, String>,
     /// Required node affinity: one of these terms must hold. None when there is no such affinity.
     pub required_terms: Vec<NodeTerm>,
+    /// Its required node affinity has terms, and all of them are empty: they select no node at all.
+    pub selects_nothing: bool,
     /// Preferred node affinity.
     pub preferred_terms: Vec<Weighted<NodeTerm>>,
     /// Pods it must be near.
@@ -126,6 +128,15 @@ pub enum Preferences {
 }
 
 impl Expression {
+    /// Whether a node with these labels is selected.
+    fn admits(&self, labels: &BTreeMap<String, String>) -> bool {
+        let requirement = self.requirement();
+        match labels.get(&self.key) {
+            Some(value) => requirement.has(value),
+            None => matches!(requirement.operator(), Operator::NotIn | Operator::DoesNotExist),
+        }
+    }
+
     /// The requirement it means. An unknown operator allows nothing; the API server refuses it.
     pub fn requirement(&self) -> Requirement {
         match self.operator.parse::<Operator>() {
@@ -136,6 +147,11 @@ impl Expression {
 }
 
 impl NodeTerm {
+    /// Whether it says nothing: such a term selects no node, whatever other terms do.
+    pub fn is_empty(&self) -> bool {
+        self.expressions.is_empty() && !self.match_fields
+    }
+
     /// What labels must be; fields are not looked at (scheduling 5-16).
     pub fn requirements(&self) -> Requirements {
         self.expressions.iter().map(Expression::requirement).collect()
@@ -159,6 +175,24 @@ impl Constraints {
 }
 
 impl Constraints {
+    /// What keeps it off a node with these labels, as kube-scheduler reads them: a label that it selects, or one of the last term that was left. None
+    /// if it may go there.
+    pub fn ruled_out_by(&self, labels: &BTreeMap<String, String>) -> Option<&str> {
+        let mut selected = self.node_selector.iter();
+        if let Some((key, _)) = selected.find(|(key, value)| labels.get(*key) != Some(*value)) {
+            return Some(key);
+        }
+        let mut last = None;
+        for term in &self.required_terms {
+            let mut expressions = term.expressions.iter();
+            match expressions.find(|expression| !expression.admits(labels)) {
+                None => return None,
+                Some(expression) => last = Some(expression.key.as_str()),
+            }
+        }
+        last
+    }
+
     /// The labels on which its own requirements exclude each other, sorted: no value of the label satisfies all of them, nor does its absence.
     pub fn contradictions(&self, preferences: Preferences) -> Vec<String> {
         let preferred = heaviest(&self.preferred_terms).filter(|_| preferences == Preferences::Respect);
@@ -229,5 +263,52 @@ mod tests {
         }];
         assert_eq!(lost(&preferring), ["team"]);
         assert!(preferring.contradictions(Preferences::Ignore).is_empty());
+    }
+
+    #[test]
+    fn a_node_is_ruled_out_by_what_is_selected_or_by_every_term() {
+        let labels: BTreeMap<String, String> = [("a", "1"), ("n", "5")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into();
+        let term = |key: &str, operator: &str, values: &[&str]| NodeTerm {
+            expressions: vec![Expression {
+                key: key.into(),
+                operator: operator.into(),
+                values: values.iter().map(|value| (*value).to_owned()).collect(),
+            }],
+            match_fields: false,
+        };
+        let ruled_out_by = |terms: &[NodeTerm]| {
+            let constraints = Constraints {
+                required_terms: terms.to_vec(),
+                ..Constraints::default()
+            };
+            constraints.ruled_out_by(&labels).map(str::to_owned)
+        };
+        assert_eq!(ruled_out_by(&[]), None);
+        for (key, operator, values, admitted) in [
+            ("a", "In", &["1"][..], true),
+            ("a", "In", &["2"], false),
+            ("b", "In", &["1"], false),
+            ("a", "NotIn", &["1"], false),
+            ("b", "NotIn", &["1"], true),
+            ("b", "Exists", &[], false),
+            ("a", "Exists", &[], true),
+            ("a", "DoesNotExist", &[], false),
+            ("b", "DoesNotExist", &[], true),
+            ("n", "Gt", &["4"], true),
+            ("n", "Lt", &["4"], false),
+            ("a", "Nearly", &["1"], false),
+        ] {
+            let found = ruled_out_by(&[term(key, operator, values)]);
+            assert_eq!(found.is_none(), admitted, "{key} {operator} {values:?}: {found:?}");
+        }
+        let way_out = [term("b", "Exists", &[]), term("a", "Exists", &[])];
+        assert_eq!(ruled_out_by(&way_out), None);
+        let selecting = Constraints {
+            node_selector: [("b".to_owned(), "1".to_owned())].into(),
+            ..Constraints::default()
+        };
+        assert_eq!(selecting.ruled_out_by(&labels), Some("b"));
     }
 }

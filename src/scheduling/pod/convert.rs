@@ -98,12 +98,13 @@ fn constraints(spec: &PodSpec, pod_name: &str) -> Constraints {
         weight: term.weight,
         term: pod_term(&term.pod_affinity_term),
     };
+    let required = node.and_then(|n| n.required_during_scheduling_ignored_during_execution.as_ref());
+    let terms = required.map_or(&[][..], |required| &required.node_selector_terms);
+    let required_terms: Vec<NodeTerm> = terms.iter().map(node_term).filter(|term| !term.is_empty()).collect();
     Constraints {
+        selects_nothing: required_terms.is_empty() && !terms.is_empty(),
         node_selector: spec.node_selector.clone().unwrap_or_default(),
-        required_terms: node
-            .and_then(|n| n.required_during_scheduling_ignored_during_execution.as_ref())
-            .map(|required| required.node_selector_terms.iter().map(node_term).collect())
-            .unwrap_or_default(),
+        required_terms,
         preferred_terms: node
             .and_then(|n| n.preferred_during_scheduling_ignored_during_execution.as_ref())
             .into_iter()
