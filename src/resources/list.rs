@@ -158,7 +158,7 @@ impl ResourceList {
     pub fn to_value(&self) -> serde_json::Value {
         let entries = self.0.iter();
         entries
-            .map(|(name, quantity)| (name.to_string(), serde_json::Value::from(quantity.to_string())))
+            .map(|(name, quantity)| (name.clone(), serde_json::Value::from(quantity.to_string())))
             .collect()
     }
 }
