@@ -305,6 +305,14 @@ impl Provider for FakeProvider {
         Ok(answer)
     }
 
+    async fn recover(&self, claim: &NodeClaim) -> Result<Option<Accepted>, CloudError> {
+        let state = self.lock();
+        if !state.reachable {
+            return Err(unreachable("getting"));
+        }
+        Ok(state.orders.get(claim.uid()).map(|order| accepted(claim, order)))
+    }
+
     async fn get(&self, machine: &MachineIdentity) -> Result<MachineState, CloudError> {
         let state = self.lock();
         if !state.reachable {

@@ -94,6 +94,10 @@ impl Provider for Observed {
         self.count("Create", self.inner.create(claim)).await
     }
 
+    async fn recover(&self, claim: &NodeClaim) -> Result<Option<Accepted>, CloudError> {
+        self.count("Get", self.inner.recover(claim)).await
+    }
+
     async fn get(&self, machine: &MachineIdentity) -> Result<MachineState, CloudError> {
         self.count("Get", self.inner.get(machine)).await
     }
@@ -150,6 +154,9 @@ mod tests {
             std::future::pending().await
         }
         async fn create(&self, _claim: &NodeClaim) -> Result<Accepted, CloudError> {
+            std::future::pending().await
+        }
+        async fn recover(&self, _claim: &NodeClaim) -> Result<Option<Accepted>, CloudError> {
             std::future::pending().await
         }
         async fn get(&self, _machine: &MachineIdentity) -> Result<MachineState, CloudError> {

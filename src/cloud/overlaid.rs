@@ -85,6 +85,18 @@ impl Overlaid {
     }
 }
 
+impl Overlaid {
+    /// With the resources that overlays add to the chosen type.
+    fn with_added(&self, claim: &NodeClaim, mut accepted: Accepted) -> Accepted {
+        let added = self.added(claim, &accepted.labels);
+        for (name, quantity) in added.iter() {
+            accepted.capacity.set(name, quantity);
+            accepted.allocatable.set(name, quantity);
+        }
+        accepted
+    }
+}
+
 #[async_trait]
 impl Provider for Overlaid {
     passed_on_to_inner!();
@@ -119,13 +131,13 @@ impl Provider for Overlaid {
         let mut asked = claim.clone();
         let names = self.store.current().added_names();
         asked.spec.resources.requests.retain(|name, _| !names.contains(name));
-        let mut accepted = self.inner.create(&asked).await?;
-        let added = self.added(claim, &accepted.labels);
-        for (name, quantity) in added.iter() {
-            accepted.capacity.set(name, quantity);
-            accepted.allocatable.set(name, quantity);
-        }
-        Ok(accepted)
+        let accepted = self.inner.create(&asked).await?;
+        Ok(self.with_added(claim, accepted))
+    }
+
+    async fn recover(&self, claim: &NodeClaim) -> Result<Option<Accepted>, CloudError> {
+        let found = self.inner.recover(claim).await?;
+        Ok(found.map(|accepted| self.with_added(claim, accepted)))
     }
 
     async fn get(&self, machine: &MachineIdentity) -> Result<MachineState, CloudError> {

@@ -252,6 +252,10 @@ pub trait Provider: Send + Sync + 'static {
     /// Asks for a machine. Idempotent by claim UID, never waits for the machine, adopts what exists only when it is the same order.
     async fn create(&self, claim: &NodeClaim) -> Result<Accepted, CloudError>;
 
+    /// What an earlier create for this claim came to, if the cloud shows its machine; asks for none. For a claim that knows nothing of its own machine,
+    /// as when its node joined while no operator ran.
+    async fn recover(&self, claim: &NodeClaim) -> Result<Option<Accepted>, CloudError>;
+
     /// What became of a machine.
     async fn get(&self, machine: &MachineIdentity) -> Result<MachineState, CloudError>;
 

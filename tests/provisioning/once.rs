@@ -286,3 +286,30 @@ async fn a_second_machine_of_the_other_kind_is_given_back_while_the_claim_lives(
     assert_eq!(inside.lives().len(), 1);
     inside.end().await;
 }
+
+/// The answer to the order was heard by nobody, and the node joined while no operator ran.
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_node_joined_while_no_operator_ran_knows_its_machine_all_the_same() {
+    let mut inside = ready(21).await;
+    inside.faults([every(Fault::InternalError, &[Verb::Patch]).resources(&[CLAIMS])]);
+    wants(&inside, 1).await;
+    inside.until("a pool is ordered", MINUTE, |world| !world.pools().is_empty()).await;
+    inside.kill().await;
+    inside.faults([]);
+    inside.until("its node is ready", 20 * MINUTE, |world| !world.nodes().is_empty()).await;
+    inside.world.pass(5 * MINUTE).await;
+    let of_claim = |path: &str| inside.lives()[0].last.pointer(path).cloned().unwrap_or_default();
+    assert!(of_claim("/status/providerID").is_null(), "it was told before the kill");
+    inside.restart();
+    all_run(&inside, 1).await;
+    assert_eq!(inside.lives().len(), 1, "{:#?}", inside.lives());
+    let of_claim = |path: &str| inside.lives()[0].last.pointer(path).cloned().unwrap_or_default();
+    for label in ["node.kubernetes.io~1instance-type", "karpenter.sh~1capacity-type", "topology.kubernetes.io~1zone"] {
+        assert!(of_claim(&format!("/metadata/labels/{label}")).is_string(), "{label}: {:#?}", inside.lives());
+    }
+    assert!(of_claim("/status/capacity/cpu").is_string(), "{:#?}", inside.lives());
+    inside.world.pass(10 * MINUTE).await;
+    let claim = inside.object(CLAIMS, &inside.lives()[0].name);
+    assert_ne!(condition(&claim, "Drifted")["status"], "True", "{claim:#}");
+    inside.end().await;
+}

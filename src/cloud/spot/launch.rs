@@ -140,6 +140,19 @@ impl Launch<'_> {
         })
     }
 
+    /// The order that a pool of this claim's name shows. Nothing is concluded from there being none.
+    pub(super) async fn recover(&self) -> Result<Option<Accepted>, CloudError> {
+        let uid = self.claim.uid();
+        for kind in PoolKind::ALL.into_iter().filter(|_| is_uuid(uid)) {
+            match self.provider.client.pool(kind, uid).await {
+                Ok(pool) => return self.adopt(&pool, &self.provider.stock.current()).map(Some),
+                Err(SpotError::NotFound { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
+    }
+
     fn name(&self) -> &str {
         self.claim.metadata.name.as_deref().unwrap_or_default()
     }

@@ -355,6 +355,20 @@ fn shared_error(error: &SpotError) -> CloudError {
     }
 }
 
+impl SpotProvider {
+    /// What is needed to order for a claim, or to know its order again.
+    async fn launch<'a>(&'a self, claim: &'a NodeClaim) -> Result<Launch<'a>, CloudError> {
+        let (class, percentile) = self.node_classes.usable_for(claim)?;
+        Ok(Launch {
+            provider: self,
+            claim,
+            class,
+            percentile,
+            region: self.region().await?,
+        })
+    }
+}
+
 #[async_trait]
 impl Provider for SpotProvider {
     fn name(&self) -> &'static str {
@@ -384,17 +398,11 @@ impl Provider for SpotProvider {
     }
 
     async fn create(&self, claim: &NodeClaim) -> Result<Accepted, CloudError> {
-        let (class, percentile) = self.node_classes.usable_for(claim)?;
-        let region = self.region().await?;
-        Launch {
-            provider: self,
-            claim,
-            class,
-            percentile,
-            region,
-        }
-        .run()
-        .await
+        self.launch(claim).await?.run().await
+    }
+
+    async fn recover(&self, claim: &NodeClaim) -> Result<Option<Accepted>, CloudError> {
+        self.launch(claim).await?.recover().await
     }
 
     async fn get(&self, machine: &MachineIdentity) -> Result<MachineState, CloudError> {

@@ -45,8 +45,14 @@ impl Lifecycle {
             }
             LaunchStep::MarkLaunched => {
                 self.fill_in(pass);
-                mark_launched(pass);
-                Ok(Step::Next(Next::Done))
+                match self.recover(pass).await {
+                    // after the deadline its node alone has to do
+                    Err(error) if pass.now < deadline => Ok(Step::Failed(again(error))),
+                    Ok(()) | Err(_) => {
+                        mark_launched(pass);
+                        Ok(Step::Next(Next::Done))
+                    }
+                }
             }
             LaunchStep::GiveUp(GiveUp::Unneeded) => Ok(Step::End(unneeded(pass))),
             LaunchStep::GiveUp(why) => Ok(Step::End(self.give_up_launch(pass, why))),
@@ -143,8 +149,7 @@ impl Lifecycle {
             AfterFailure::Retry { reason, message } => {
                 pass.claim
                     .set_unknown(conditions::LAUNCHED, &reason, &message, pass.now);
-                let retry = ReconcileError::new(error);
-                Ok(Step::Failed(retry))
+                Ok(Step::Failed(again(error)))
             }
         }
     }
@@ -165,6 +170,21 @@ impl Lifecycle {
         }
     }
 
+    /// Asks the provider what was accepted for a claim of which nothing is known but its node: it joined while no operator ran, or no answer was heard.
+    async fn recover(&self, pass: &mut Pass<'_>) -> Result<(), CloudError> {
+        if pass.claim.instance_type().is_some() {
+            return Ok(());
+        }
+        let found = match self.kit.provider.recover(&pass.claim).await {
+            Err(error) if error.remedy() == Remedy::TellTheUser => None,
+            found => found?,
+        };
+        if let Some(accepted) = found {
+            details::populate(&mut pass.claim, &accepted);
+        }
+        Ok(())
+    }
+
     /// Puts what was accepted on a claim whose own record of it was never written.
     fn fill_in(&self, pass: &mut Pass<'_>) {
         if pass.claim.instance_type().is_none()
@@ -172,6 +192,19 @@ impl Lifecycle {
         {
             details::populate(&mut pass.claim, &accepted);
         }
+    }
+}
+
+/// Tried again, not sooner than the cloud asks for.
+fn again(error: CloudError) -> ReconcileError {
+    let after = match error.remedy() {
+        Remedy::TryAgain { after } => after,
+        _ => None,
+    };
+    let error = ReconcileError::new(error);
+    match after {
+        Some(after) => error.not_before(after),
+        None => error,
     }
 }
 
