@@ -71,7 +71,11 @@ impl Place {
 
     fn event(&self, lease: &Lease, identity: &str, what: &str, now: DateTime<Utc>) -> Value {
         let stamp = time::to_rfc3339(now);
-        let unique = now.timestamp_nanos_opt().unwrap_or_default();
+        // whoever gives the lease back and whoever takes it may speak in the same instant
+        let who = identity
+            .bytes()
+            .fold(0_i64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+        let unique = now.timestamp_nanos_opt().unwrap_or_default() ^ who;
         json!({
             "apiVersion": "v1", "kind": "Event",
             "metadata": { "name": format!("{}.{unique:x}", self.name), "namespace": self.namespace },
