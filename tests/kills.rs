@@ -322,33 +322,24 @@ async fn come_and_go(scenery: &Scenery) {
 async fn frozen(side: Side, point: Point, nth: usize) -> History {
     let scenery = scenery().await;
     let doors_of_first = doors(&scenery).await;
-    let sprung = Arc::new(Notify::new());
-    let id = Arc::new(OnceLock::new());
-    let struck = Arc::new(AtomicBool::new(false));
-    let (holder, strikes, told) = (Arc::clone(&id), Arc::clone(&struck), Arc::clone(&sprung));
-    let freeze = move || {
-        signal("-STOP", *holder.wait());
-        strikes.store(true, Ordering::SeqCst);
-        told.notify_one();
-    };
-    doors_of_first.set(Trap {
+    let frost = Frost::default();
+    let write = Write {
         side,
         of: "",
         point,
         nth,
-        // the request that was leaving
-        then: Then::GoOn,
-        spring: Box::new(freeze),
-    });
+    };
+    // the request that was leaving
+    frost.set(&doors_of_first, write, Then::GoOn);
     let (mut first, leader) = begin(doors_of_first, &scenery).await;
-    id.set(first.id()).unwrap();
+    frost.id.set(first.id()).unwrap();
     let mut second = Replica::start("second", doors(&scenery).await, Terms { warm: true, ..SHORT });
     let doors_of_second = second.doors.clone();
     let told = format!("frozen at write {nth} to {side:?}");
     let mut story = std::pin::pin!(come_and_go(&scenery));
     let rest = OnceLock::new();
     let doors_of_first = first.doors.clone();
-    let mut waking = std::pin::pin!(wake_up(&scenery, &mut first, &leader, &sprung, &rest, &told));
+    let mut waking = std::pin::pin!(wake_up(&scenery, &mut first, &leader, &frost.sprung, &rest, &told));
     let history = async {
         tokio::select! {
             biased;
@@ -360,20 +351,15 @@ async fn frozen(side: Side, point: Point, nth: usize) -> History {
             }
             // the other has done the rest before the first woke up
             () = &mut story => {
-                if struck.load(Ordering::SeqCst) {
+                if frost.struck.load(Ordering::SeqCst) {
                     waking.await
                 } else {
-                    let writes = doors_of_first.writes().into_iter();
-                    History::Unstruck(writes.filter(|write| write.side == side).map(|write| write.what).collect())
+                    unstruck(&doors_of_first, side)
                 }
             }
         }
     };
-    let history = tokio::select! {
-        biased;
-        history = history => history,
-        () = ended(&mut second) => History::Disturbed,
-    };
+    let history = unless_ended(&mut second, history).await;
     if history == History::Struck {
         as_it_should_be(&scenery, &told);
         let idle = doors_of_second.writes().is_empty();
@@ -384,6 +370,58 @@ async fn frozen(side: Side, point: Point, nth: usize) -> History {
         println!("{told}: nothing was left at {:.1} s", scenery.passed());
     }
     history
+}
+
+/// Which write of a process.
+#[derive(Clone, Copy)]
+struct Write {
+    side: Side,
+    of: &'static str,
+    point: Point,
+    nth: usize,
+}
+
+/// Freezes a process at one of its writes.
+#[derive(Default)]
+struct Frost {
+    /// The process, once it is known.
+    id: Arc<OnceLock<u32>>,
+    struck: Arc<AtomicBool>,
+    sprung: Arc<Notify>,
+}
+
+impl Frost {
+    /// At this write; what becomes of the write itself is said by `then`.
+    fn set(&self, doors: &Doors, write: Write, then: Then) {
+        let (holder, strikes, told) = (Arc::clone(&self.id), Arc::clone(&self.struck), Arc::clone(&self.sprung));
+        doors.set(Trap {
+            side: write.side,
+            of: write.of,
+            point: write.point,
+            nth: write.nth,
+            then,
+            spring: Box::new(move || {
+                signal("-STOP", *holder.wait());
+                strikes.store(true, Ordering::SeqCst);
+                told.notify_one();
+            }),
+        });
+    }
+}
+
+/// The writes of a history that had none for the trap.
+fn unstruck(doors: &Doors, side: Side) -> History {
+    let writes = doors.writes().into_iter().filter(|write| write.side == side);
+    History::Unstruck(writes.map(|write| write.what).collect())
+}
+
+/// A history is disturbed when the replica that stands by ends.
+async fn unless_ended(second: &mut Replica, history: impl Future<Output = History>) -> History {
+    tokio::select! {
+        biased;
+        history = history => history,
+        () = ended(second) => History::Disturbed,
+    }
 }
 
 /// What there was to do when the other began to lead.
@@ -436,89 +474,96 @@ async fn frozen_at_any_write_for_longer_than_the_lease_it_sends_at_most_what_was
     at_each_write(FROSTS_AT_ONCE, "had their frost", points, frozen).await;
 }
 
+/// A write that arrives late.
+#[derive(Default)]
+struct Late {
+    frost: Frost,
+    held: Held,
+    /// The pods run although it has not arrived.
+    run: Notify,
+    /// What it was, once it has arrived.
+    arrived: OnceLock<String>,
+}
+
+impl Late {
+    fn is_struck(&self) -> bool {
+        self.frost.struck.load(Ordering::SeqCst)
+    }
+
+    /// Pods come, and go once it is known that nothing is bought for what came late.
+    async fn come_and_go(&self, scenery: &Scenery) {
+        let there = scenery.pods_run(PODS).await;
+        if self.is_struck() {
+            self.run.notify_one();
+            arrival(&self.arrived).await;
+            // what another would buy for it comes with one of the next passes
+            tokio::time::sleep(Duration::from_secs(8)).await;
+            assert_eq!(scenery.seen().pools, there.pools, "bought for a write that came late");
+        }
+        scenery.pods_go().await;
+    }
+
+    /// Lets it arrive when another than `leader` leads and has bought, and wakes its sender; false if that one ended before.
+    async fn arrive(&self, scenery: &Scenery, first: &mut Replica, leader: &str, told: &str) -> bool {
+        tokio::select! {
+            biased;
+            () = self.frost.sprung.notified() => {}
+            () = ended(first) => return false,
+        }
+        let what = self.held.what().await;
+        scenery.holder_after(leader).await;
+        // the launch is over, or the removal goes on without it
+        let _ = tokio::time::timeout(Duration::from_secs(20), self.run.notified()).await;
+        let code = self.held.arrive().await;
+        println!("{told} came late and was answered {code}: {what}");
+        self.arrived.set(what).unwrap();
+        signal("-CONT", first.id());
+        let in_time = tokio::time::timeout(Duration::from_secs(20), ended(first)).await;
+        in_time.expect("it ends when it wakes");
+        true
+    }
+}
+
 /// One history: the holder is frozen while its n-th write `of` this sort is on its way, which arrives only when another leads and has bought what is
 /// needed.
 async fn late(side: Side, of: &'static str, nth: usize) -> History {
     let scenery = scenery().await;
-    let (held, sprung, id) = (Held::default(), Arc::new(Notify::new()), Arc::new(OnceLock::new()));
+    let (late, told) = (Late::default(), format!("{side:?} write {nth}"));
     let doors_of_first = doors(&scenery).await;
-    let (holder, told) = (Arc::clone(&id), Arc::clone(&sprung));
-    doors_of_first.set(Trap {
-        side,
-        of,
-        point: Point::Before,
-        nth,
-        then: Then::Late(held.clone()),
-        spring: Box::new(move || {
-            signal("-STOP", *holder.wait());
-            told.notify_one();
-        }),
-    });
+    let point = Point::Before;
+    let write = Write { side, of, point, nth };
+    late.frost.set(&doors_of_first, write, Then::Late(late.held.clone()));
     let (mut first, leader) = begin(doors_of_first, &scenery).await;
-    id.set(first.id()).unwrap();
+    late.frost.id.set(first.id()).unwrap();
     let mut second = Replica::start("second", doors(&scenery).await, Terms { warm: true, ..SHORT });
-    let arrived = Arc::new(OnceLock::new());
     let doors_of_first = first.doors.clone();
     let history = async {
-        let (run, struck) = (Notify::new(), OnceLock::new());
-        let story = async {
-            let there = scenery.pods_run(PODS).await;
-            if struck.get().is_some() {
-                run.notify_one();
-                let mut arrives = std::pin::pin!(arrival(&arrived));
-                arrives.as_mut().await;
-                // what another would buy for it comes with one of the next passes
-                tokio::time::sleep(Duration::from_secs(8)).await;
-                assert_eq!(scenery.seen().pools, there.pools, "bought for a write that came late");
-            }
-            scenery.pods_go().await;
-        };
-        let arriving = async {
-            tokio::select! {
-                biased;
-                () = sprung.notified() => {}
-                () = ended(&mut first) => return false,
-            }
-            struck.set(()).unwrap();
-            let what = held.what().await;
-            scenery.holder_after(&leader).await;
-            // the launch is over, or the removal goes on without it
-            let _ = tokio::time::timeout(Duration::from_secs(20), run.notified()).await;
-            let code = held.arrive().await;
-            println!("{side:?} write {nth} came late and was answered {code}: {what}");
-            arrived.set(what).unwrap();
-            signal("-CONT", first.id());
-            let in_time = tokio::time::timeout(Duration::from_secs(20), ended(&mut first)).await;
-            in_time.expect("it ends when it wakes");
-            true
-        };
-        let mut story = std::pin::pin!(story);
-        let mut arriving = std::pin::pin!(arriving);
-        tokio::select! {
+        let mut story = std::pin::pin!(late.come_and_go(&scenery));
+        let mut arriving = std::pin::pin!(late.arrive(&scenery, &mut first, &leader, &told));
+        let undisturbed = tokio::select! {
             biased;
             undisturbed = &mut arriving => {
-                if !undisturbed {
-                    return History::Disturbed;
+                if undisturbed {
+                    story.await;
                 }
-                story.await;
-                History::Struck
+                undisturbed
             }
             () = &mut story => {
-                if struck.get().is_none() {
-                    let writes = doors_of_first.writes().into_iter();
-                    return History::Unstruck(writes.filter(|write| write.side == side).map(|write| write.what).collect());
+                if !late.is_struck() {
+                    return unstruck(&doors_of_first, side);
                 }
-                if arriving.await { History::Struck } else { History::Disturbed }
+                arriving.await
             }
+        };
+        if undisturbed {
+            History::Struck
+        } else {
+            History::Disturbed
         }
     };
-    let history = tokio::select! {
-        biased;
-        history = history => history,
-        () = ended(&mut second) => History::Disturbed,
-    };
+    let history = unless_ended(&mut second, history).await;
     if history == History::Struck {
-        nothing_was_bought_for_it(&scenery, arrived.get().unwrap(), &format!("{side:?} write {nth}")).await;
+        nothing_was_bought_for_it(&scenery, late.arrived.get().unwrap(), &told).await;
     }
     history
 }

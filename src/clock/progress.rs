@@ -130,7 +130,7 @@ mod tests {
         let work = async {
             sleep(5 * MINUTE).await;
             goes_on();
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         assert_eq!(stuck_after(20, work).await, 15 * MINUTE);
     }
@@ -148,7 +148,7 @@ mod tests {
         let work = async {
             let long = patiently(60 * MINUTE, sleep(2 * MINUTE));
             tokio::join!(long, patiently(60 * MINUTE, sleep(4 * MINUTE)));
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         assert_eq!(stuck_after(20, work).await, 16 * MINUTE);
     }

@@ -178,7 +178,9 @@ mod tests {
     async fn whoever_waits_is_told_of_each_piece() {
         let count = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&count);
-        let heard = Heard::new(move || drop(counted.fetch_add(1, Ordering::Relaxed)));
+        let heard = Heard::new(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
         let body = Attended::new(pieces(4, Duration::from_secs(1)), Some(heard));
         assert!(body.collect().await.is_err());
         assert_eq!(count.load(Ordering::Relaxed), 4);

@@ -178,7 +178,7 @@ mod tests {
     }
 
     /// Stops the whole runtime for longer than the limit, as SIGSTOP does a process.
-    async fn frost() {
+    fn frost() {
         std::thread::sleep(LIMIT * 2);
     }
 
@@ -189,7 +189,7 @@ mod tests {
             let (address, heard) = server(Duration::ZERO);
             let way = network();
             let request = request(method, &format!("http://{address}/apis/pools"));
-            let (outcome, ()) = tokio::join!(biased; way.send(request), frost());
+            let (outcome, ()) = tokio::join!(biased; way.send(request), async { frost() });
             assert!(
                 matches!(outcome, Err(TransportError::TimedOut(LIMIT))),
                 "{method}: {outcome:?}"

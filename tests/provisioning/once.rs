@@ -1,6 +1,6 @@
 //! No pod is bought for twice, whatever happens to requests, watches and the process (architecture §3.2, §3.5).
 
-use crate::world::{CLAIMS, Inside, MINUTE, deployment, node_class, node_pool, of_classes};
+use crate::world::{CLAIMS, Inside, MINUTE, condition, deployment, node_class, node_pool, of_classes};
 use sandbox::api::{Fault, FaultRule, HookPoint, Verb};
 use sandbox::spot::Control;
 use sandbox::world::Order;
@@ -293,10 +293,14 @@ async fn a_claim_whose_node_joined_while_no_operator_ran_knows_its_machine_all_t
     let mut inside = ready(21).await;
     inside.faults([every(Fault::InternalError, &[Verb::Patch]).resources(&[CLAIMS])]);
     wants(&inside, 1).await;
-    inside.until("a pool is ordered", MINUTE, |world| !world.pools().is_empty()).await;
+    inside
+        .until("a pool is ordered", MINUTE, |world| !world.pools().is_empty())
+        .await;
     inside.kill().await;
     inside.faults([]);
-    inside.until("its node is ready", 20 * MINUTE, |world| !world.nodes().is_empty()).await;
+    inside
+        .until("its node is ready", 20 * MINUTE, |world| !world.nodes().is_empty())
+        .await;
     inside.world.pass(5 * MINUTE).await;
     let of_claim = |path: &str| inside.lives()[0].last.pointer(path).cloned().unwrap_or_default();
     assert!(of_claim("/status/providerID").is_null(), "it was told before the kill");
@@ -304,8 +308,16 @@ async fn a_claim_whose_node_joined_while_no_operator_ran_knows_its_machine_all_t
     all_run(&inside, 1).await;
     assert_eq!(inside.lives().len(), 1, "{:#?}", inside.lives());
     let of_claim = |path: &str| inside.lives()[0].last.pointer(path).cloned().unwrap_or_default();
-    for label in ["node.kubernetes.io~1instance-type", "karpenter.sh~1capacity-type", "topology.kubernetes.io~1zone"] {
-        assert!(of_claim(&format!("/metadata/labels/{label}")).is_string(), "{label}: {:#?}", inside.lives());
+    for label in [
+        "node.kubernetes.io~1instance-type",
+        "karpenter.sh~1capacity-type",
+        "topology.kubernetes.io~1zone",
+    ] {
+        assert!(
+            of_claim(&format!("/metadata/labels/{label}")).is_string(),
+            "{label}: {:#?}",
+            inside.lives()
+        );
     }
     assert!(of_claim("/status/capacity/cpu").is_string(), "{:#?}", inside.lives());
     inside.world.pass(10 * MINUTE).await;
