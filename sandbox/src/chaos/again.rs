@@ -20,6 +20,7 @@ const TOLD: &str = "Pod should schedule on: nodeclaim/";
 /// What was so when a claim was made.
 #[derive(Debug)]
 struct Made {
+    revision: u64,
     /// The claims on their way since the last change.
     on_the_way: BTreeSet<String>,
     /// Of which claim each pod had been told.
@@ -56,7 +57,7 @@ impl Again {
     pub(super) fn claim(&mut self, kind: EventKind, revision: u64, claim: &Value) {
         let name = text(claim, "/metadata/name").unwrap_or_default();
         if kind == EventKind::Added {
-            self.begin(name);
+            self.begin(name, revision);
             self.coming.insert(name.to_owned(), revision);
         }
         let goes = kind == EventKind::Deleted
@@ -70,7 +71,7 @@ impl Again {
         }
     }
 
-    fn begin(&mut self, name: &str) {
+    fn begin(&mut self, name: &str, revision: u64) {
         if !self.waiting.iter().all(|pod| self.told.contains_key(pod)) {
             return;
         }
@@ -78,7 +79,12 @@ impl Again {
         let on_the_way: BTreeSet<String> = undisturbed.map(|(claim, _)| claim.clone()).collect();
         if !on_the_way.is_empty() {
             let told = self.told.clone();
-            self.made.insert(name.to_owned(), Made { on_the_way, told });
+            let made = Made {
+                revision,
+                on_the_way,
+                told,
+            };
+            self.made.insert(name.to_owned(), made);
         }
     }
 
@@ -115,7 +121,9 @@ impl Again {
     }
 
     fn judge(&mut self, uid: &str, pod: &str, claim: &str) {
-        let Some(made) = self.made.get(claim) else { return };
+        // told of it by a later plan than the one that it was made by: it may have been made for others
+        let made = self.made.get(claim).filter(|made| self.stirred < made.revision);
+        let Some(made) = made else { return };
         let before = made.told.get(uid).filter(|before| *before != claim);
         if let Some(before) = before.filter(|before| made.on_the_way.contains(*before)) {
             self.found.insert(format!(
@@ -179,6 +187,15 @@ mod tests {
             told(&mut again, "one", "second");
             assert_eq!(again.found().count(), 0);
         }
+    }
+
+    #[test]
+    fn a_pod_that_a_later_plan_puts_on_a_machine_made_for_others_was_not_planned_twice() {
+        let mut again = planned_once();
+        claim(&mut again, "second", 4);
+        pod(&mut again, "two", None, 5);
+        told(&mut again, "one", "second");
+        assert_eq!(again.found().count(), 0);
     }
 
     #[test]
