@@ -28,7 +28,7 @@ mod sight;
 #[path = "replicas/story.rs"]
 mod story;
 
-use door::{Doors, Held, Point, Side, Then, Trap};
+use door::{Doors, Point, Side, Then, Trap};
 use futures::StreamExt as _;
 use karpenter::clock::SystemClock;
 use process::{Replica, Terms, signal};
