@@ -23,8 +23,9 @@ const MARK: &str = "karpenter.rackspace.com/managed";
 
 /// What the collector's calls take, and the rounds of their limiter.
 const CALLS: TimeDelta = TimeDelta::minutes(1);
-/// How long a machine may still bill once it was given back: the longest release that a plan draws, and one look.
-const RELEASE: TimeDelta = TimeDelta::seconds(45);
+/// How long a machine may still bill once it was given back, and one look: a server that the platform had told to end before runs to the end of its notice,
+/// pool or no pool, and the longest notice that a plan draws is longer than the longest release.
+const RELEASE: TimeDelta = TimeDelta::seconds(360 + 15);
 
 /// How long in good weather a pool may be left without claim once it is old enough to be collected (architecture §7.20): one round of the collector and
 /// what its calls take; where calls to the platform failed before, the longest wait for the next try comes on top.
@@ -339,7 +340,7 @@ mod tests {
         scene.world.delete("nodeclaim/one").await.unwrap();
         scene.look(3).await;
         assert_eq!(scene.inspector.found, BTreeSet::new(), "the collector has its time");
-        scene.look(4).await;
+        scene.look(10).await;
         let found: Vec<String> = scene.inspector.into_found();
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(
