@@ -10,10 +10,10 @@ use crate::world::World;
 use karpenter::resources::{Quantity, ResourceList};
 use serde_json::Value;
 
-/// What daemons and the machine itself take at most, in thousandths of a CPU.
-const SPARE_CPU: i64 = 500;
-/// The same in bytes.
-const SPARE_MEMORY: i64 = 1 << 30;
+/// What the machine keeps for itself and a plan's daemon takes, in thousandths of a CPU: 500 and 100 at most, and some.
+const SPARE_CPU: i64 = 700;
+/// The same in bytes: 1.1 GiB and 64 MiB at most, and some.
+const SPARE_MEMORY: i64 = 3 << 29;
 
 /// What a pod could be put on, in words; nothing if its explanation holds.
 pub(super) fn for_pod(world: &World, plan: &Plan, census: &Census, pod: &Value) -> Option<String> {
