@@ -71,13 +71,15 @@ impl NodeClasses {
                 reference.group, reference.kind
             )));
         }
+        // no reason to give a claim up, whose machine may have been ordered before a restart or by the Go provider
+        let not_judged = || CloudError::Unavailable {
+            operation: "reading",
+            detail: format!("node class {} was not looked at yet", reference.name),
+            retry_after: None,
+            source: None,
+        };
         if self.is_expected(&reference.name) {
-            return Err(CloudError::Unavailable {
-                operation: "reading",
-                detail: format!("node class {} was not looked at yet", reference.name),
-                retry_after: None,
-                source: None,
-            });
+            return Err(not_judged());
         }
         let class = self
             .get(&reference.name)
@@ -86,6 +88,9 @@ impl NodeClasses {
             return Err(not_ready("it is being deleted".into()));
         }
         let percentile = percentile_of(&class.spec.bid_percentile).map_err(not_ready)?;
+        if class.is_unknown(conditions::SERVER_CLASSES_DISCOVERED) {
+            return Err(not_judged());
+        }
         if !class.is_ready() {
             let dependent = class
                 .condition(conditions::SERVER_CLASSES_DISCOVERED)
@@ -150,7 +155,11 @@ mod tests {
         let mut class = RackspaceSpotNodeClass::default();
         class.metadata.name = Some("default".into());
         classes.put(Arc::new(class.clone()));
-        assert!(words(&classes).contains("no conditions yet"));
+        let error = classes.usable(&reference()).unwrap_err();
+        assert!(
+            matches!(error, CloudError::Unavailable { .. }),
+            "nothing was said of it yet: {error}"
+        );
         class.set_false(
             conditions::SERVER_CLASSES_DISCOVERED,
             "ListServerClassesFailed",
