@@ -43,8 +43,12 @@ impl Scenery {
         }
     }
 
-    /// A NodeClass and a NodePool that gives empty nodes back at once.
+    /// A NodeClass, a NodePool that gives empty nodes back at once, and the Lease as somebody left it who gave it back: without one, whoever comes first
+    /// would wait its whole length for a holder that may still write (architecture §3.5).
     pub async fn furnish(&self) {
+        let left = json!({ "spec": { "holderIdentity": "", "leaseDurationSeconds": 1 } });
+        self.apply("coordination.k8s.io/v1", "Lease", "karpenter-leader-election", left)
+            .await;
         let class = json!({ "group": "karpenter.rackspace.com", "kind": "RackspaceSpotNodeClass", "name": "default" });
         self.apply(
             "karpenter.rackspace.com/v1",
@@ -66,7 +70,7 @@ impl Scenery {
         object["kind"] = json!(kind);
         object["metadata"] = json!({ "name": name });
         let resource = resource(api_version, kind);
-        let api: Api<DynamicObject> = if api_version.starts_with("apps/") {
+        let api: Api<DynamicObject> = if ["apps/v1", "coordination.k8s.io/v1"].contains(&api_version) {
             Api::namespaced_with(self.client.clone(), "default", &resource)
         } else {
             Api::all_with(self.client.clone(), &resource)
