@@ -4,8 +4,8 @@ use super::Event;
 use super::correlate::{Correlator, Sent, Step};
 use super::dedupe::{Dedupe, Verdict};
 use crate::api::time;
-use crate::clock::SharedClock;
-use crate::k8s::client::ApiClient;
+use crate::clock::{SharedClock, within};
+use crate::k8s::client::{Admitted, ApiClient};
 use crate::k8s::leadership::Leadership;
 use crate::k8s::metrics::BorderMetrics;
 use chrono::{DateTime, Utc};
@@ -28,7 +28,6 @@ const ATTEMPTS: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of a message, about; an Event is stored for each object it is about.
 const LONGEST: usize = 8 * 1024;
-const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Publishes Events; cheap to clone.
 #[derive(Debug, Clone)]
@@ -81,9 +80,10 @@ impl Recorder {
 
 /// What is left out is told of: a pod with a thousand terms has a thousand reasons.
 fn cut(message: &mut String) {
-    let Some(end) = message.char_indices().map(|(at, _)| at).find(|at| *at >= LONGEST) else {
+    if message.len() <= LONGEST {
         return;
-    };
+    }
+    let end = message.floor_char_boundary(LONGEST);
     let more = message.len() - end;
     message.truncate(end);
     // writing to a String cannot fail
@@ -227,23 +227,28 @@ impl RecorderTask {
         }
     }
 
+    /// Sends it like any write: token, lease, four seconds (architecture §3.5).
     async fn send(&self, request: &http::Request<Vec<u8>>) -> Result<(), kube::Error> {
         let mut pause = FIRST_PAUSE;
         let mut attempt = 1;
         loop {
-            if attempt > 1 && !self.leadership.may_write() {
+            self.client.admit().await;
+            if !self.leadership.may_write() {
                 return Err(kube::Error::Service("this process does not lead any more".into()));
             }
-            let sending = self.client.kube();
-            let answer = tokio::time::timeout(SEND_TIMEOUT, sending.request::<Value>(request.clone())).await;
-            match answer {
-                Ok(Ok(_)) => return Ok(()),
+            let mut sent = request.clone();
+            sent.extensions_mut().insert(Admitted);
+            let kube = self.client.kube();
+            match within(self.leadership.write_timeout(), kube.request::<Value>(sent)).await {
+                Some(Ok(_)) => return Ok(()),
                 // Refused: trying again does not change the answer. A name that exists is an earlier attempt of ours that got through.
-                Ok(Err(kube::Error::Api(status))) if status.is_already_exists() => return Ok(()),
-                Ok(Err(error @ kube::Error::Api(_))) if attempt >= ATTEMPTS || !may_pass(&error) => return Err(error),
-                Ok(Err(error)) if attempt >= ATTEMPTS => return Err(error),
-                Err(late) if attempt >= ATTEMPTS => return Err(kube::Error::Service(Box::new(late))),
-                Ok(Err(_)) | Err(_) => {}
+                Some(Err(kube::Error::Api(status))) if status.is_already_exists() => return Ok(()),
+                Some(Err(error @ kube::Error::Api(_))) if attempt >= ATTEMPTS || !may_pass(&error) => {
+                    return Err(error);
+                }
+                Some(Err(error)) if attempt >= ATTEMPTS => return Err(error),
+                None if attempt >= ATTEMPTS => return Err(kube::Error::Service("no answer".into())),
+                Some(Err(_)) | None => {}
             }
             attempt += 1;
             tokio::time::sleep(pause).await;

@@ -159,3 +159,41 @@ fn a_message_that_has_no_end_is_cut_and_says_so() {
         &told[1].message[8_180..]
     );
 }
+
+// architecture §3.5
+#[tokio::test(start_paused = true)]
+async fn an_event_without_an_answer_in_the_time_of_a_write_is_cut_off_and_sent_again_under_its_name() {
+    let seen: Arc<Mutex<Vec<(Duration, Value)>>> = Arc::default();
+    let (noted, started) = (Arc::clone(&seen), Instant::now());
+    let service = tower::service_fn(move |request: HttpRequest<Body>| {
+        let noted = Arc::clone(&noted);
+        async move {
+            let body = http_body_util::BodyExt::collect(request.into_body()).await?.to_bytes();
+            let body: Value = serde_json::from_slice(&body)?;
+            let first = {
+                let mut noted = noted.lock().unwrap();
+                noted.push((started.elapsed(), body["metadata"]["name"].clone()));
+                noted.len() == 1
+            };
+            if first {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, tower::BoxError>(Response::builder().status(201).body(Body::from(b"{}".to_vec()))?)
+        }
+    });
+    let metrics = BorderMetrics::detached().unwrap();
+    let client = ApiClient::over(
+        kube::Client::new(service, "default"),
+        Limits::default(),
+        metrics.clone(),
+    );
+    let clock = Arc::new(TokioClock::starting_at(DateTime::UNIX_EPOCH));
+    let (recorder, task) = RecorderTask::new(client, clock, metrics);
+    tokio::spawn(task.run(CancellationToken::new()));
+    recorder.publish(event("", "hello"));
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let seen = seen.lock().unwrap().clone();
+    let write = Leadership::always().write_timeout();
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    assert_eq!(seen[1], (write + FIRST_PAUSE, seen[0].1.clone()));
+}
