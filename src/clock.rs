@@ -66,11 +66,16 @@ impl Clock for TokioClock {
 /// For what must not go on once its time is over. Before each step of `work` the clock itself is asked, not only its alarm: a process that was frozen
 /// while it connected first goes on with what was ready before, and a request that had not left by then stays here (architecture §3.5).
 pub async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    within_while(limit, || true, work).await
+}
+
+/// The same for as long as the limit `counts`: work that says no is waited for to its end.
+pub async fn within_while<T>(limit: Duration, counts: impl Fn() -> bool, work: impl Future<Output = T>) -> Option<T> {
     let started = Instant::now();
     let mut work = pin!(work);
     let mut alarm = pin!(tokio::time::sleep(limit));
     poll_fn(|context| {
-        if alarm.as_mut().poll(context).is_ready() || started.elapsed() >= limit {
+        if counts() && (alarm.as_mut().poll(context).is_ready() || started.elapsed() >= limit) {
             return Poll::Ready(None);
         }
         work.as_mut().poll(context).map(Some)
@@ -91,6 +96,22 @@ mod tests {
         let slow = tokio::time::sleep(Duration::from_secs(1));
         assert_eq!(within(limit, slow).await, Some(()));
         assert_eq!(within(limit, std::future::pending::<()>()).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_that_counts_no_more_cuts_nothing_off() {
+        let limit = Duration::from_secs(2);
+        for (counts_for, outcome) in [(1, Some(())), (3, None)] {
+            let started = Instant::now();
+            let counts = || started.elapsed() < Duration::from_secs(counts_for);
+            let work = async {
+                // whoever stops to count says so by a step of its own
+                for _ in 0..10 {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            };
+            assert_eq!(within_while(limit, counts, work).await, outcome, "{counts_for} s");
+        }
     }
 
     // architecture §3.5

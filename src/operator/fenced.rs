@@ -5,17 +5,13 @@
 //! wait for its answer for as long as the client likes, since cutting it off calls nothing back: a platform that takes longer than that for an order
 //! would never be seen to accept one. Put around the transport by the wiring.
 
+use crate::clock::within_while;
 use crate::cloud::spot::{Departure, Transport, TransportError};
 use crate::k8s::leadership::Leadership;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Method, Request, Response};
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
-use tokio::time::Instant;
 
 /// A transport under a leadership.
 pub(super) struct Fenced {
@@ -40,21 +36,6 @@ fn changes_something(request: &Request<Bytes>) -> bool {
     !reads && !request.uri().path().ends_with("/oauth/token")
 }
 
-/// What comes of sending a request that leaves within `limit`; nothing otherwise, and then it is dropped. Before each step the clock itself is asked,
-/// as [`within`](crate::clock::within) does.
-async fn leaving_within<T>(limit: Duration, departure: Departure, sending: impl Future<Output = T>) -> Option<T> {
-    let started = Instant::now();
-    let mut sending = pin!(sending);
-    let mut alarm = pin!(tokio::time::sleep(limit));
-    poll_fn(|context| {
-        if !departure.has_left() && (alarm.as_mut().poll(context).is_ready() || started.elapsed() >= limit) {
-            return Poll::Ready(None);
-        }
-        sending.as_mut().poll(context).map(Some)
-    })
-    .await
-}
-
 #[async_trait]
 impl Transport for Fenced {
     async fn send(&self, mut request: Request<Bytes>) -> Result<Response<Bytes>, TransportError> {
@@ -67,7 +48,7 @@ impl Transport for Fenced {
         let departure = Departure::default();
         request.extensions_mut().insert(departure.clone());
         let limit = self.leadership.write_timeout();
-        let outcome = leaving_within(limit, departure, self.inner.send(request))
+        let outcome = within_while(limit, || !departure.has_left(), self.inner.send(request))
             .await
             // it may have been leaving at that very moment
             .unwrap_or(Err(TransportError::TimedOut(limit)));
@@ -92,6 +73,8 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{SocketAddr, TcpListener};
     use std::sync::Mutex;
+    use std::time::Duration;
+    use tokio::time::Instant;
 
     fn platform(status: u16) -> Arc<dyn Transport> {
         let service =
