@@ -200,14 +200,14 @@ impl Launch<'_> {
             }
         }
         let unanswered = self.provider.orders().unanswered(uid);
-        let earliest = unanswered.values().max().copied();
-        let earliest = earliest.unwrap_or_else(|| self.provider.since().instant);
-        let view = self.provider.seen_since(earliest).await?;
+        let last = unanswered.values().max().copied();
+        let last = last.unwrap_or_else(|| self.provider.since().instant);
+        let view = self.provider.seen_since(last).await?;
         let listed = |kind: PoolKind| view.pools.get(&(kind, uid.to_owned()));
         if let Some(pool) = PoolKind::ALL.into_iter().find_map(listed) {
             return Ok(Found::Pool(Box::new(pool.clone())));
         }
-        let settled = view.is_complete() && earliest.elapsed() >= self.provider.settings.settles_in;
+        let settled = view.is_complete() && last.elapsed() >= self.provider.settings.settles_in;
         let sent: Vec<PoolKind> = unanswered.into_keys().collect();
         self.kinds(&sent, settled).map(Found::Nothing)
     }
