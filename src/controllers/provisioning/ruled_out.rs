@@ -5,6 +5,7 @@
 
 use crate::cluster::entries::PodEntry;
 use crate::cluster::{MachineId, Snapshot, StateNode};
+use crate::scheduling::Constraints;
 use crate::scheduling::validation::InvalidPod;
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use std::collections::BTreeMap;
@@ -92,23 +93,37 @@ fn ruled(machine: &MachineId, finding: Finding, times: u32, now: DateTime<Utc>) 
     }
 }
 
+/// A Node as far as its labels go.
+struct Labelled<'n> {
+    labels: &'n BTreeMap<String, String>,
+    /// Those of its claim.
+    claimed: Option<&'n BTreeMap<String, String>>,
+    /// Before a Node is initialized, labels are still to come: those of its drivers among them.
+    is_initialized: bool,
+}
+
+/// The label of a Node that rules the pod out for good.
+fn in_the_way<'p>(constraints: &'p Constraints, node: &Labelled<'_>, overwritten: &[&str]) -> Option<&'p str> {
+    let key = constraints.ruled_out_by(node.labels)?;
+    let promised = node.claimed.is_some_and(|labels| labels.contains_key(key));
+    let is_written_again = promised && !overwritten.contains(&key);
+    let may_come = !node.is_initialized && !node.labels.contains_key(key);
+    (!is_written_again && !may_come).then_some(key)
+}
+
 /// What of the machine's Node rules the pod out, once it is registered.
 fn verdict(pod: &PodEntry, machine: &StateNode, overwritten: &[&str]) -> Option<Finding> {
     let claim = machine.claim.as_ref()?;
     let node = machine.node.as_ref().filter(|node| node.is_registered())?;
-    let labels = machine.labels();
-    let key = pod.pod.constraints.ruled_out_by(labels)?;
-    let promised = claim
-        .metadata
-        .labels
-        .as_ref()
-        .is_some_and(|labels| labels.contains_key(key));
-    if promised && !overwritten.contains(&key) {
-        return None;
-    }
+    let labelled = Labelled {
+        labels: machine.labels(),
+        claimed: claim.metadata.labels.as_ref(),
+        is_initialized: node.is_initialized(),
+    };
+    let key = in_the_way(&pod.pod.constraints, &labelled, overwritten)?;
     Some(Finding {
         node: node.name().to_owned(),
-        label: match labels.get(key) {
+        label: match labelled.labels.get(key) {
             Some(value) => format!("{key}={value}"),
             None => format!("{key}, which it lacks,"),
         },
@@ -135,5 +150,43 @@ mod tests {
         assert_eq!(until(5), at(80));
         assert_eq!(until(6), at(120));
         assert_eq!(until(u32::MAX), at(120));
+    }
+
+    #[test]
+    fn a_label_is_in_the_way_unless_it_is_still_to_come_or_written_again() {
+        let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            let pairs = pairs
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            pairs.collect()
+        };
+        let wants = Constraints {
+            node_selector: map(&[("a", "1")]),
+            ..Constraints::default()
+        };
+        let (fits, other, lacks) = (map(&[("a", "1")]), map(&[("a", "2")]), map(&[]));
+        let claimed = map(&[("a", "1")]);
+        for (labels, claimed, is_initialized, overwritten, is_in_the_way) in [
+            (&fits, None, true, &[][..], false),
+            (&other, None, false, &[], true),
+            (&lacks, None, false, &[], false),
+            (&lacks, None, true, &[], true),
+            // ours, and lost: the platform wipes labels, and they are written again
+            (&lacks, Some(&claimed), true, &[], false),
+            (&other, Some(&claimed), true, &[], false),
+            (&other, Some(&claimed), true, &["a"], true),
+        ] {
+            let node = Labelled {
+                labels,
+                claimed,
+                is_initialized,
+            };
+            let found = in_the_way(&wants, &node, overwritten);
+            assert_eq!(
+                found.is_some(),
+                is_in_the_way,
+                "{labels:?} {claimed:?} {is_initialized} {overwritten:?}"
+            );
+        }
     }
 }
