@@ -112,8 +112,12 @@ fn without_a_namespace_for_the_lease_it_ends_with_two_and_says_what_to_set() {
 
 /// What the operator says and how it ends when it starts with this token for that cloudspace.
 async fn first_login(token: &str, cloudspace: &str) -> process::Ended {
+    first_login_at(process::platform(TOKEN).await, token, cloudspace).await
+}
+
+/// The same at this platform.
+async fn first_login_at(platform: [(&'static str, String); 3], token: &str, cloudspace: &str) -> process::Ended {
     let kubeconfig = process::kubeconfig(&process::folder(), &api_server().await);
-    let platform = process::platform(TOKEN).await;
     let mut set = vec![
         ("SPOT_CLOUDSPACE_NAME", cloudspace.to_owned()),
         ("SPOT_REFRESH_TOKEN", token.to_owned()),
@@ -156,6 +160,33 @@ async fn a_cloudspace_that_does_not_exist_ends_the_start_with_two() {
         "{}",
         ended.stdout
     );
+}
+
+// surface §6.4
+#[tokio::test]
+async fn a_cloudspace_without_a_region_ends_the_start_with_two() {
+    let mut options = sandbox::spot::Options::default();
+    options.account.refresh_token = TOKEN.to_owned();
+    options.account.cloudspaces[0].region = String::new();
+    let ended = first_login_at(process::platform_of(options).await, TOKEN, "sandbox").await;
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains(r#"reading cloudspace \"sandbox\""#) && ended.stdout.contains("region"),
+        "{}",
+        ended.stdout
+    );
+}
+
+// surface §6.1
+#[tokio::test]
+async fn profiles_are_served_only_where_they_are_wanted() {
+    let api_server = api_server().await;
+    for (more, expected) in [(&[][..], 404), (&["--enable-profiling"], 200)] {
+        let operator = Operator::start_with(&api_server, TOKEN, more).await;
+        let (status, text) = operator.get_profile("/debug/pprof/").await;
+        assert_eq!(status, expected, "{more:?}: {text}");
+        assert_eq!(operator.stop("-TERM").await.code, Some(0));
+    }
 }
 
 #[tokio::test]

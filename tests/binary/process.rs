@@ -119,6 +119,11 @@ pub async fn silent_server() -> (String, tokio::sync::oneshot::Receiver<()>) {
 pub async fn platform(refresh_token: &str) -> [(&'static str, String); 3] {
     let mut options = sandbox::spot::Options::default();
     options.account.refresh_token = refresh_token.to_owned();
+    platform_of(options).await
+}
+
+/// The same with everything as it is told.
+pub async fn platform_of(options: sandbox::spot::Options) -> [(&'static str, String); 3] {
     let spot = Spot::new(options, Arc::new(SystemClock), Admin::Hidden);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
@@ -142,16 +147,26 @@ pub struct Operator {
 impl Operator {
     /// Starts it on a platform that accepts its refresh token, and waits until it serves.
     pub async fn start(api_server: &str, refresh_token: &str) -> Self {
-        let mut operator = Self::begin(api_server, refresh_token, platform(refresh_token).await);
+        Self::start_with(api_server, refresh_token, &[]).await
+    }
+
+    /// The same with more arguments.
+    pub async fn start_with(api_server: &str, refresh_token: &str, more: &[&str]) -> Self {
+        let mut operator = Self::begin_with(api_server, refresh_token, platform(refresh_token).await, more);
         operator.serves().await;
         operator
     }
 
     /// Starts it, and waits for nothing.
     pub fn begin(api_server: &str, refresh_token: &str, platform: [(&'static str, String); 3]) -> Self {
+        Self::begin_with(api_server, refresh_token, platform, &[])
+    }
+
+    fn begin_with(api_server: &str, refresh_token: &str, platform: [(&'static str, String); 3], more: &[&str]) -> Self {
         let kubeconfig = kubeconfig(&folder(), api_server);
         let mut child = Command::new(BINARY)
             .args(["--metrics-port=0", "--health-probe-port=0"])
+            .args(more)
             .env_clear()
             .envs([
                 ("SPOT_CLOUDSPACE_NAME", "sandbox"),
@@ -215,6 +230,11 @@ impl Operator {
         let (status, text) = fetch(self.metrics, "/metrics").await;
         assert_eq!(status, 200, "{text}");
         text
+    }
+
+    /// Status and text of a profile.
+    pub async fn get_profile(&self, path: &str) -> (u16, String) {
+        fetch(self.metrics, path).await
     }
 
     /// Sends a signal and waits for the end.
