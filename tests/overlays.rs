@@ -9,7 +9,7 @@
 
 use axum::body::Body;
 use karpenter::cloud::spot::ServiceTransport;
-use karpenter::operator::{Candidacy, Environment, FirstLogin, Listeners, Options, RunError, Setup, Solving, run};
+use karpenter::operator::{Candidacy, FirstLogin, Listeners, Options, RunError, Setup, Solving, run};
 use sandbox::world::{Crds, World};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -34,11 +34,7 @@ async fn world(without: &[&str]) -> World {
 }
 
 fn start(world: &World, gates: &str, stop: &CancellationToken) -> JoinHandle<Result<(), RunError>> {
-    let environment = Environment::from([
-        ("SPOT_CLOUDSPACE_NAME", "sandbox"),
-        ("SPOT_REFRESH_TOKEN", "sandbox-refresh-token"),
-        ("FEATURE_GATES", gates),
-    ]);
+    let environment = world.settings().with("FEATURE_GATES", gates);
     let setup = Setup {
         options: Options::read([], &environment).unwrap(),
         kube: world.client(),

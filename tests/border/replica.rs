@@ -108,19 +108,8 @@ impl Scene {
     }
 
     fn replica(&self, user: &str, candidacy: Candidacy, settings: &[(&str, &str)]) -> Replica {
-        let (token, space) = self.world.spot().with(|platform| {
-            let account = &platform.options().account;
-            (account.refresh_token.clone(), account.cloudspaces[0].name.clone())
-        });
-        let own = [
-            ("SPOT_CLOUDSPACE_NAME", space.as_str()),
-            ("SPOT_REFRESH_TOKEN", token.as_str()),
-        ];
-        let environment = settings
-            .iter()
-            .fold(Environment::from(own), |environment, (name, value)| {
-                environment.with(name, value)
-            });
+        let with = |environment: Environment, (name, value): &(&str, &str)| environment.with(name, value);
+        let environment = settings.iter().fold(self.world.settings(), with);
         let (metrics, health, lines): (Arc<OnceLock<Router>>, Arc<OnceLock<Router>>, _) =
             (Arc::default(), Arc::default(), Lines::default());
         let platform = Arc::new(Platform {

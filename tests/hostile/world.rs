@@ -9,7 +9,7 @@ use karpenter::api::RackspaceSpotNodeClass;
 use karpenter::cloud::spot::ServiceTransport;
 use karpenter::cluster::entries::Reader;
 use karpenter::k8s::kinds::{WatchedKind, WatchedKinds};
-use karpenter::operator::{Candidacy, Environment, FirstLogin, Listeners, Options, RunError, Setup, Solving, run};
+use karpenter::operator::{Candidacy, FirstLogin, Listeners, Options, RunError, Setup, Solving, run};
 use sandbox::spot::{Control, Fault};
 use sandbox::world::{Crds, World, WorldError};
 use serde_json::{Value, json};
@@ -49,12 +49,8 @@ struct Operator {
 
 impl Operator {
     fn start(world: &World, way: Router) -> Self {
-        let environment = Environment::from([
-            ("SPOT_CLOUDSPACE_NAME", "sandbox"),
-            ("SPOT_REFRESH_TOKEN", "sandbox-refresh-token"),
-        ]);
         let setup = Setup {
-            options: Options::read([], &environment).unwrap(),
+            options: Options::read([], &world.settings()).unwrap(),
             kube: world.client(),
             transport: Arc::new(ServiceTransport::<_, Body>::new(way)),
             clock: Arc::clone(world.clock()),

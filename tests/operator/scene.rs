@@ -5,7 +5,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use karpenter::cloud::spot::{ServiceTransport, Transport, TransportError};
 use karpenter::k8s::election::{LeaseSettings, Terms};
-use karpenter::operator::{Candidacy, Environment, FirstLogin, Listeners, Options, RunError, Setup, Solving, run};
+use karpenter::operator::{Candidacy, FirstLogin, Listeners, Options, RunError, Setup, Solving, run};
 use sandbox::api::{HookPoint, HookVerdict};
 use sandbox::world::World;
 use serde_json::{Value, json};
@@ -99,18 +99,8 @@ impl Scene {
 
     /// The same; at the kill's write the signal is given and the request never answered.
     pub fn operator_to_be_killed(&self, user: &str, role: Role, kill: Option<Kill>, signal: &Arc<Notify>) -> Operator {
-        let (token, space) = self.world.spot().with(|platform| {
-            let account = &platform.options().account;
-            (account.refresh_token.clone(), account.cloudspaces[0].name.clone())
-        });
-        let environment = Environment::from([
-            ("SPOT_CLOUDSPACE_NAME", space.as_str()),
-            ("SPOT_REFRESH_TOKEN", token.as_str()),
-            (
-                "DISABLE_CONTROLLER_WARMUP",
-                if role == Role::Warm { "false" } else { "true" },
-            ),
-        ]);
+        let cold = if role == Role::Warm { "false" } else { "true" };
+        let environment = self.world.settings().with("DISABLE_CONTROLLER_WARMUP", cold);
         let mut at_spot = None;
         match kill {
             None => {}

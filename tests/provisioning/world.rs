@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use chrono::{DateTime, Utc};
 use karpenter::cloud::spot::ServiceTransport;
-use karpenter::operator::{Candidacy, Environment, FirstLogin, Listeners, Options, RunError, Setup, Solving, run};
+use karpenter::operator::{Candidacy, FirstLogin, Listeners, Options, RunError, Setup, Solving, run};
 use sandbox::api::{ApiFaults, EventKind, FaultRule, HookPoint, HookVerdict};
 use sandbox::spot::{Control, Options as SpotOptions};
 use sandbox::world::{World, WorldOptions};
@@ -190,10 +190,7 @@ impl Inside {
 
 impl Operator {
     fn start(world: &World, way: Router, settings: &[(String, String)], seed: u64) -> Self {
-        let mut environment = Environment::from([
-            ("SPOT_CLOUDSPACE_NAME", "sandbox"),
-            ("SPOT_REFRESH_TOKEN", "sandbox-refresh-token"),
-        ]);
+        let mut environment = world.settings();
         for (key, value) in settings {
             environment = environment.with(key, value);
         }

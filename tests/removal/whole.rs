@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use karpenter::cloud::spot::ServiceTransport;
-use karpenter::operator::{Candidacy, Environment, FirstLogin, Listeners, Options, RunError, Setup, Solving, run};
+use karpenter::operator::{Candidacy, FirstLogin, Listeners, Options, RunError, Setup, Solving, run};
 use sandbox::spot::Control;
 use sandbox::world::{Order, World};
 use serde_json::{Value, json};
@@ -36,16 +36,8 @@ impl Stage {
             .start()
             .await
             .unwrap();
-        let (token, space) = world.spot().with(|platform| {
-            let account = &platform.options().account;
-            (account.refresh_token.clone(), account.cloudspaces[0].name.clone())
-        });
-        let environment = Environment::from([
-            ("SPOT_CLOUDSPACE_NAME", space.as_str()),
-            ("SPOT_REFRESH_TOKEN", token.as_str()),
-        ]);
         let setup = Setup {
-            options: Options::read([], &environment).unwrap(),
+            options: Options::read([], &world.settings()).unwrap(),
             kube: world.api().client_as("operator", &["system:masters"]),
             transport: Arc::new(ServiceTransport::<_, Body>::new(world.spot_router())),
             clock: Arc::clone(world.clock()),

@@ -78,19 +78,8 @@ impl Stage {
             .start()
             .await
             .unwrap();
-        let (token, space) = world.spot().with(|platform| {
-            let account = &platform.options().account;
-            (account.refresh_token.clone(), account.cloudspaces[0].name.clone())
-        });
-        let own = [
-            ("SPOT_CLOUDSPACE_NAME", space.as_str()),
-            ("SPOT_REFRESH_TOKEN", token.as_str()),
-        ];
-        let environment = settings
-            .iter()
-            .fold(Environment::from(own), |environment, (name, value)| {
-                environment.with(name, value)
-            });
+        let with = |environment: Environment, (name, value): &(&str, &str)| environment.with(name, value);
+        let environment = settings.iter().fold(world.settings(), with);
         let routes = Arc::new(OnceLock::new());
         let setup = Setup {
             options: Options::read([], &environment).unwrap(),

@@ -2,10 +2,22 @@
 
 use super::running::World;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use karpenter::operator::Environment;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 impl World {
+    /// What an operator of this world is told at least: the cloudspace and the token of its account.
+    pub fn settings(&self) -> Environment {
+        let account = self.spot().with(|platform| platform.options().account.clone());
+        let space = account.cloudspaces.first();
+        let space = space.map(|space| space.name.as_str()).unwrap_or_default();
+        Environment::from([
+            ("SPOT_CLOUDSPACE_NAME", space),
+            ("SPOT_REFRESH_TOKEN", account.refresh_token.as_str()),
+        ])
+    }
+
     /// All objects of a kind by its qualified plural, such as `pods` or `nodeclaims.karpenter.sh`, as JSON.
     pub fn values(&self, qualified: &str) -> Vec<Value> {
         let core = self.api().inner.core();
